@@ -1,0 +1,106 @@
+#include "runtime/buffer.h"
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/runtime.h"
+
+namespace torch_tpu::runtime {
+
+void LiveBuffers::enter(Buffer* buffer) {
+  std::lock_guard lock(mutex_);
+  buffer->next_ = head_;
+  if (head_ != nullptr) head_->previous_ = buffer;
+  head_ = buffer;
+  buffer->listed_ = true;
+}
+
+void LiveBuffers::leave(Buffer* buffer) {
+  std::lock_guard lock(mutex_);
+  if (!buffer->listed_) return;
+  buffer->listed_ = false;
+  if (buffer->previous_ != nullptr) {
+    buffer->previous_->next_ = buffer->next_;
+  } else {
+    head_ = buffer->next_;
+  }
+  if (buffer->next_ != nullptr) buffer->next_->previous_ = buffer->previous_;
+  buffer->next_ = buffer->previous_ = nullptr;
+}
+
+std::vector<pjrt::Event> LiveBuffers::in_flight() {
+  std::vector<pjrt::Event> events;
+  {
+    std::lock_guard lock(mutex_);
+    for (Buffer* b = head_; b != nullptr; b = b->next_) {
+      if (b->bytes_ < 0) continue;  // donated
+      try {
+        pjrt::Event event = b->buffer_.ready_event();
+        if (!event.is_ready()) events.push_back(std::move(event));
+      } catch (const Error&) {
+        // The failure is met again when the value is used.
+      }
+    }
+  }
+  return events;
+}
+
+void LiveBuffers::await_all() {
+  for (const pjrt::Event& event : in_flight()) {
+    try {
+      event.await();
+    } catch (const Error&) {
+    }
+  }
+}
+
+Buffer::Buffer(pjrt::Buffer buffer, const TensorType* type, Device& device, const std::string* origin)
+    : buffer_(std::move(buffer)),
+      type_(type),
+      device_(device),
+      bytes_(type->numel() * byte_size(type->dtype)),
+      origin_(origin) {
+  device_.memory().allocated(bytes_);
+  device_.live().enter(this);
+}
+
+Buffer::~Buffer() {
+  // In a forked child the plugin's threads are gone and its locks may be held for ever.
+  if (Runtime::in_bad_fork()) [[unlikely]] {
+    static_cast<void>(buffer_.release());
+    return;
+  }
+  device_.live().leave(this);
+  if (bytes_ >= 0) device_.memory().freed(bytes_);
+}
+
+void Buffer::donated() {
+  device_.memory().freed(bytes_);
+  bytes_ = -1;
+}
+
+void Buffer::await() const {
+  try {
+    buffer_.await();
+  } catch (const Error& error) {
+    if (origin_ == nullptr) throw;
+    throw error.with_context(*origin_);
+  }
+}
+
+const void* Buffer::host_pointer() const {
+  if (!device_.capabilities().host_pointers) return nullptr;
+  return buffer_.unsafe_pointer();
+}
+
+const TensorType* intern_type(const TensorType& type) {
+  static std::mutex mutex;
+  static auto* types = new std::map<std::pair<DType, Shape>, TensorType>();
+  std::lock_guard lock(mutex);
+  return &types->try_emplace({type.dtype, type.shape}, type).first->second;
+}
+
+}  // namespace torch_tpu::runtime

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "pjrt/buffer.h"
+#include "runtime/memory_stats.h"
+#include "stablehlo/tensor_type.h"
+
+namespace torch_tpu::runtime {
+
+class Device;
+
+class Buffer;
+
+// The buffers of one device that may still be in flight: intrusive, a few nanoseconds to enter or
+// leave. A buffer found ready leaves.
+class LiveBuffers {
+ public:
+  void enter(Buffer* buffer);
+  void leave(Buffer* buffer);
+  // The completions of those not ready now.
+  std::vector<pjrt::Event> in_flight();
+  // Waits for all that were there at the call.
+  void await_all();
+
+ private:
+  std::mutex mutex_;
+  Buffer* head_ = nullptr;
+};
+
+// An immutable value on a device, ready or in flight, counted in the device's memory statistics.
+class Buffer {
+ public:
+  // `type` must live for ever (intern_type). `origin` names the call that made the value, for errors
+  // that surface later; it must outlive the buffer too and may be null.
+  Buffer(pjrt::Buffer buffer, const TensorType* type, Device& device, const std::string* origin = nullptr);
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer();
+
+  PJRT_Buffer* raw() const { return buffer_.raw(); }
+  const pjrt::Buffer& pjrt() const { return buffer_; }
+  const TensorType& type() const { return *type_; }
+  int64_t bytes() const { return bytes_; }
+  Device& device() const { return device_; }
+  // The memory now belongs to another buffer: it is no longer counted here.
+  void donated();
+  // Waits for the value; an asynchronous failure is thrown with the call that made it.
+  void await() const;
+  bool is_ready() const { return buffer_.is_ready(); }
+  // The host address of a ready buffer on a CPU plugin, else null.
+  const void* host_pointer() const;
+
+ private:
+  friend class LiveBuffers;
+  Buffer* next_ = nullptr;
+  Buffer* previous_ = nullptr;
+  bool listed_ = false;
+  pjrt::Buffer buffer_;
+  const TensorType* type_;
+  Device& device_;
+  int64_t bytes_;
+  const std::string* origin_;
+};
+
+using BufferRef = std::shared_ptr<Buffer>;
+
+// One copy of each type, kept for ever.
+const TensorType* intern_type(const TensorType& type);
+
+}  // namespace torch_tpu::runtime

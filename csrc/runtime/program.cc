@@ -1,0 +1,129 @@
+#include "runtime/program.h"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+
+#include "base/env.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "pjrt/compile_options.h"
+
+namespace torch_tpu::runtime {
+namespace {
+
+struct State {
+  std::mutex mutex;
+  std::unordered_map<std::string, ProgramRef> programs;  // by options and text
+  std::set<std::string> unknown_options;
+  CompileStats stats;
+  int64_t dumped = 0;
+};
+
+State& state() {
+  static auto* s = new State();
+  return *s;
+}
+
+// PyTorch's numerics on XLA's CPU compiler, see docs/numerics: NaN survives min and max, and
+// bfloat16 rounds after each operation.
+std::map<std::string, pjrt::OptionValue> overrides_for(const CompileRequest& request) {
+  std::map<std::string, pjrt::OptionValue> o;
+  o["xla_allow_excess_precision"] = false;
+  if (Runtime::get().capabilities().is_cpu) {
+    o["xla_cpu_enable_fast_min_max"] = false;
+    if (request.effort == Effort::kEager) o["xla_backend_optimization_level"] = int64_t{1};
+    if (request.observable_extremum) o["xla_cpu_experimental_ynn_fusion_type"] = std::string();
+  }
+  for (const std::string& name : state().unknown_options) o.erase(name);
+  return o;
+}
+
+// The name in "No such compile option: 'name'", or nothing.
+std::string unknown_option(std::string_view message) {
+  constexpr std::string_view kPrefix = "No such compile option: '";
+  const size_t at = message.find(kPrefix);
+  if (at == std::string_view::npos) return "";
+  const size_t start = at + kPrefix.size();
+  return std::string(message.substr(start, message.find('\'', start) - start));
+}
+
+void dump(const CompileRequest& request, int64_t number) {
+  const std::string folder = env<EnvVar::kDumpPrograms>();
+  if (folder.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  std::string name = request.name;
+  for (char& c : name) {
+    if (c == ':' || c == '/' || c == ' ') c = '_';
+  }
+  std::ofstream(folder + "/" + std::to_string(number) + "_" + name + ".mlir") << request.text;
+}
+
+}  // namespace
+
+Program::Program(pjrt::LoadedExecutable executable, CompileRequest request)
+    : executable_(std::move(executable)), request_(std::move(request)) {}
+
+ProgramRef compile(const CompileRequest& request) {
+  State& s = state();
+  const Runtime& runtime = Runtime::get();
+  std::string key;
+  pjrt::CompileOptions options;
+  options.portable = true;
+  {
+    std::lock_guard lock(s.mutex);
+    ++s.stats.requests;
+    options.overrides = overrides_for(request);
+    key = options.serialize() + request.text;
+    if (auto it = s.programs.find(key); it != s.programs.end()) {
+      ++s.stats.hits;
+      return it->second;
+    }
+    dump(request, s.dumped++);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  pjrt::LoadedExecutable executable;
+  for (;;) {
+    try {
+      executable = runtime.client().compile(request.text, options.serialize());
+      break;
+    } catch (const Error& error) {
+      const std::string name = unknown_option(error.what());
+      if (name.empty() || options.overrides.erase(name) == 0) {
+        TT_LOG(kDebug, "program that failed to compile:\n", request.text);
+        throw error.with_context(request.name);
+      }
+      TT_LOG(kInfo, "the plugin does not know the option ", name);
+      std::lock_guard lock(s.mutex);
+      s.unknown_options.insert(name);
+    }
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  TT_LOG(kInfo, "compiled ", request.name, " in ", seconds * 1e3, " ms");
+  auto program = std::make_shared<const Program>(std::move(executable), request);
+  std::lock_guard lock(s.mutex);
+  ++s.stats.compilations;
+  s.stats.seconds += seconds;
+  key = options.serialize() + request.text;
+  return s.programs.emplace(std::move(key), std::move(program)).first->second;
+}
+
+CompileStats compile_stats() {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  CompileStats stats = s.stats;
+  stats.programs = static_cast<int64_t>(s.programs.size());
+  return stats;
+}
+
+void clear_programs() {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  s.programs.clear();
+}
+
+}  // namespace torch_tpu::runtime

@@ -1,0 +1,12 @@
+"""PyTorch on device "tpu", through StableHLO and PJRT.
+
+Importing this package, or just ``torch`` once it is installed, registers the device; nothing is
+started before its first use. The public API is :mod:`torch.tpu`.
+"""
+
+from torch_tpu import _registration
+from torch_tpu._version import __version__
+
+_registration.install()
+
+__all__ = ["__version__"]

@@ -1,0 +1,137 @@
+"""Every place where something of PyTorch's own is replaced, and the gap upstream it stands for."""
+
+import functools
+from typing import Any
+
+import torch
+
+from torch_tpu import _C
+from torch_tpu._import_hooks import after_import
+
+
+def install() -> None:
+    """Apply all overrides, once."""
+    _override_autocast_dtype()
+    _override_matmul_precision()
+    _override_dlpack()
+    after_import("safetensors", _override_safetensors)
+
+
+def _override_autocast_dtype() -> None:
+    """A backend can't state its default autocast dtype.
+
+    PyTorch keeps the dtype per thread and starts every thread with float16; torch.autocast asks for
+    it through torch.get_autocast_dtype, where we set ours at a thread's first question.
+    """
+    original = torch.get_autocast_dtype
+
+    @functools.wraps(original)
+    def get_autocast_dtype(device_type: str) -> torch.dtype:
+        _C._ensure_autocast_default()
+        return original(device_type)
+
+    torch.get_autocast_dtype = get_autocast_dtype
+    _C._ensure_autocast_default()
+
+
+def _override_matmul_precision() -> None:
+    """A backend isn't told, and "highest" is both PyTorch's default and a wish of the user's."""
+    original = torch.set_float32_matmul_precision
+
+    @functools.wraps(original)
+    def set_float32_matmul_precision(precision: str) -> None:
+        original(precision)
+        from torch_tpu import _precision
+
+        _precision.set_by_torch_name(precision)
+
+    torch.set_float32_matmul_precision = set_float32_matmul_precision
+
+
+def _override_dlpack() -> None:
+    """Tensor.__dlpack_device__ knows "privateuse1", not the name that the backend took.
+
+    On a CPU plugin, tensors export as CPU memory; a TPU's memory is nothing DLPack can name.
+    """
+    original = torch.Tensor.__dlpack__
+    original_device = torch.Tensor.__dlpack_device__
+
+    @functools.wraps(original)
+    def __dlpack__(self: torch.Tensor, **kwargs: Any) -> Any:
+        if self.device.type != "tpu":
+            return original(self, **kwargs)
+        _check_exportable(self)
+        if kwargs.pop("copy", None) is False:
+            raise BufferError("a tpu tensor can't be exported without a copy")
+        if kwargs.pop("stream", None) not in (None, -1):
+            raise BufferError("a tpu tensor exports as CPU memory: stream must be None")
+        # Values on the device are immutable, so that the consumer gets memory of its own.
+        return original(self.cpu(), **kwargs)
+
+    @functools.wraps(original_device)
+    def __dlpack_device__(self: torch.Tensor) -> tuple[Any, int]:
+        if self.device.type != "tpu":
+            return original_device(self)
+        _check_exportable(self)
+        from torch.utils.dlpack import DLDeviceType
+
+        return (DLDeviceType.kDLCPU, 0)
+
+    torch.Tensor.__dlpack__ = __dlpack__
+    torch.Tensor.__dlpack_device__ = __dlpack_device__
+
+
+def _check_exportable(tensor: torch.Tensor) -> None:
+    from torch_tpu import _device
+
+    platform = _device.get_device_properties(tensor.device).platform
+    if platform != "cpu":
+        raise BufferError(f"DLPack has no name for memory of platform {platform!r}: use .cpu()")
+    if tensor.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+
+
+def _override_safetensors(safetensors: Any) -> None:
+    """safetensors has a fixed list of device types; ours are read to the CPU and moved."""
+    original = safetensors.safe_open
+
+    class safe_open:
+        __doc__ = original.__doc__
+
+        def __new__(cls, filename: Any, framework: str, device: Any = "cpu", **kwargs: Any) -> Any:
+            if str(device).partition(":")[0] != "tpu":
+                return original(filename, framework, device=device, **kwargs)
+            return _MovedTensors(original(filename, framework, device="cpu", **kwargs), device)
+
+    safetensors.safe_open = safe_open
+    after_import("safetensors.torch", lambda module: setattr(module, "safe_open", safe_open))
+
+
+class _MovedTensors:
+    """An open safetensors file, or a slice of it, whose tensors come on `device`."""
+
+    def __init__(self, source: Any, device: Any) -> None:
+        self._source = source
+        self._device = device
+
+    def __enter__(self) -> "_MovedTensors":
+        self._source.__enter__()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._source.__exit__(*exc_info)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    def __getitem__(self, index: Any) -> torch.Tensor:
+        return self._source[index].to(self._device)
+
+    def get_tensor(self, name: str) -> torch.Tensor:
+        return self._source.get_tensor(name).to(self._device)
+
+    def get_tensors(self) -> dict[str, torch.Tensor]:
+        return {name: t.to(self._device) for name, t in self._source.get_tensors().items()}
+
+    def get_slice(self, name: str) -> "_MovedTensors":
+        return _MovedTensors(self._source.get_slice(name), self._device)

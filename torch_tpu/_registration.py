@@ -1,0 +1,44 @@
+"""Tells PyTorch about the device, once."""
+
+import importlib
+from types import ModuleType
+
+import torch
+
+from torch_tpu import _namespaces
+
+_installed = False
+
+
+def install() -> None:
+    """Name the backend, give tensors and modules their methods, register ``torch.tpu``.
+
+    Starts neither client nor thread. Safe to call again.
+    """
+    global _installed
+    if _installed:
+        return
+    _installed = True
+    native = _load_native()
+
+    # Imported late: they need the native module.
+    from torch_tpu import _overrides, _plugins
+
+    native._set_plugin_resolver(_plugins.resolve)
+    native._set_availability(_plugins.is_available)
+    torch.utils.rename_privateuse1_backend("tpu")
+    torch._register_device_module("tpu", _namespaces.install())
+    torch.utils.generate_methods_for_privateuse1_backend(
+        for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
+    )
+    _overrides.install()
+
+
+def _load_native() -> ModuleType:
+    try:
+        return importlib.import_module("torch_tpu._C")
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            "torch_tpu is not built: its native module torch_tpu._C is missing. Run `make build` "
+            "in the source tree, or `pip install .`"
+        ) from error
