@@ -30,6 +30,7 @@ GOLDEN = {
         default_generators get_rng_state get_rng_state_all initial_seed manual_seed
         manual_seed_all seed seed_all set_rng_state set_rng_state_all
     """,
+    "torch.tpu.compiler": "programs",
     "torch.tpu.amp": "GradScaler autocast custom_bwd custom_fwd",
 }
 ALL = [(module, name) for module, (_, names) in PUBLIC.items() for name in names]

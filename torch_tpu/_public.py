@@ -133,7 +133,7 @@ PUBLIC: dict[str, tuple[str, dict[str, Name]]] = {
             ),
             **_from(
                 "_amp",
-                "internal",
+                "stable",
                 "get_autocast_dtype",
                 "is_autocast_enabled",
                 "set_autocast_dtype",
@@ -143,6 +143,10 @@ PUBLIC: dict[str, tuple[str, dict[str, Name]]] = {
     ),
     "torch.tpu.memory": ("Memory statistics.", _MEMORY),
     "torch.tpu.random": ("Random number generators.", _RANDOM),
+    "torch.tpu.compiler": (
+        "What torch.compile made of a program.",
+        _from("_compile", "experimental", "programs"),
+    ),
     "torch.tpu.amp": (
         "Automatic mixed precision.",
         _from("_amp", "stable", "GradScaler", "autocast", "custom_bwd", "custom_fwd"),

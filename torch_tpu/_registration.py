@@ -18,11 +18,11 @@ def install() -> None:
     global _installed
     if _installed:
         return
-    _installed = True
     native = _load_native()
+    _installed = True
 
     # Imported late: they need the native module.
-    from torch_tpu import _overrides, _plugins
+    from torch_tpu import _dynamo_hook, _overrides, _plugins
 
     native._set_plugin_resolver(_plugins.resolve)
     native._set_availability(_plugins.is_available)
@@ -32,6 +32,7 @@ def install() -> None:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
     _overrides.install()
+    _dynamo_hook.install()
 
 
 def _load_native() -> ModuleType:

@@ -11,15 +11,14 @@ namespace {
 // Operators whose running statistics are written although the schema doesn't say so; the rule gives
 // the new values after the results. Collected from PyTorch's native_functions.yaml.
 const std::set<std::string_view>& hidden_mutations() {
-  static const std::set<std::string_view> names = {"native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"};
+  static const std::set<std::string_view> names = {"native_batch_norm", "batch_norm_update_stats",
+                                                   "batch_norm_gather_stats", "batch_norm_gather_stats_with_counts"};
   return names;
 }
 
 // In-place operators whose functional form is not the name without the underscore.
 std::string_view functional_name(std::string_view name) {
   if (name == "aten::normal_") return "aten::normal_functional";
-  if (name == "aten::_batch_norm_with_update") return "aten::_batch_norm_with_update_functional";
-  if (name == "aten::_native_batch_norm_legit") return "aten::_native_batch_norm_legit_functional";
   return {};
 }
 

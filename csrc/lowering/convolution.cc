@@ -40,6 +40,7 @@ IntList spatial_dims(size_t n) {
   return dims;
 }
 
+// Half types give float32: what follows is added before the one rounding.
 Value conv_windows(Lowering& b, Value input, Value kernel, Windows w, int64_t groups) {
   const size_t n = w.stride.size();
   const bool crops = std::any_of(w.pad_low.begin(), w.pad_low.end(), [](int64_t p) { return p < 0; }) ||
@@ -63,7 +64,7 @@ Value conv_windows(Lowering& b, Value input, Value kernel, Windows w, int64_t gr
   dims.lhs_dilation = w.lhs_dilation;
   dims.rhs_dilation = w.rhs_dilation;
   dims.feature_groups = groups;
-  return b.conv(input, kernel, dims);
+  return b.conv(input, kernel, dims, opmath(input.dtype()));
 }
 
 // Correlation with weight [out, in / groups, k...], giving spatial sizes `size`.
@@ -147,13 +148,12 @@ Value forward(Lowering& b, Value input, Value weight, std::optional<Value> bias,
   const DType wide = opmath(input.dtype());
   Value out;
   if (input.numel() == 0 || weight.numel() == 0 || numel(shape) == 0) {
-    out = b.constant(input.dtype(), 0, shape);
+    out = b.constant(wide, 0, shape);
   } else {
     out = g.transposed ? correlate_adjoint(b, input, weight, g, size) : correlate(b, input, weight, g, size);
   }
-  if (!bias) return out;
-  Value per_feature = b.broadcast_in_dim(b.convert(*bias, wide), shape, IntList{1});
-  return b.convert(b.badd(b.convert(out, wide), per_feature), out.dtype());
+  if (bias) out = b.badd(out, b.broadcast_in_dim(b.convert(*bias, wide), shape, IntList{1}));
+  return b.convert(out, input.dtype());
 }
 
 Value convolution(Lowering& b, Value input, Value weight, std::optional<Value> bias, IntList stride, IntList padding,
@@ -165,22 +165,25 @@ Value convolution(Lowering& b, Value input, Value weight, std::optional<Value> b
 
 Results backward(Lowering& b, Value grad, Value input, Value weight, const Geometry& g, const IntList& mask,
                  bool has_bias) {
+  const DType type = input.dtype();
   const bool empty = grad.numel() == 0 || input.numel() == 0 || weight.numel() == 0;
   Results out(3);
   if (mask[0] != 0) {
-    out[0] = empty          ? b.zeros_like(input)
-             : g.transposed ? correlate(b, grad, weight, g, spatial_sizes(input))
-                            : correlate_adjoint(b, grad, weight, g, spatial_sizes(input));
+    Value d = empty          ? b.zeros_like(input)
+              : g.transposed ? correlate(b, grad, weight, g, spatial_sizes(input))
+                             : correlate_adjoint(b, grad, weight, g, spatial_sizes(input));
+    out[0] = b.convert(d, type);
   }
   if (mask[1] != 0) {
-    out[1] = empty          ? b.zeros_like(weight)
-             : g.transposed ? correlate_weight(b, grad, input, g, weight.shape())
-                            : correlate_weight(b, input, grad, g, weight.shape());
+    Value d = empty          ? b.zeros_like(weight)
+              : g.transposed ? correlate_weight(b, grad, input, g, weight.shape())
+                             : correlate_weight(b, input, grad, g, weight.shape());
+    out[1] = b.convert(d, type);
   }
   if (mask[2] != 0 && has_bias) {
     IntList dims = spatial_dims(g.spatial);
     dims.push_back(0);
-    out[2] = b.convert(b.sum(b.convert(grad, opmath(grad.dtype())), dims), grad.dtype());
+    out[2] = b.convert(b.sum(b.convert(grad, opmath(type)), dims), type);
   }
   return out;
 }

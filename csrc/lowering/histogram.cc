@@ -21,11 +21,11 @@ Range of_data(Lowering& b, Value x) {
   return {b.reduce_min(x, dims), b.reduce_max(x, dims)};
 }
 
-// A range of no width is widened by one on both sides.
-Range widened(Lowering& b, Range r) {
+// A range of no width is widened on both sides.
+Range widened(Lowering& b, Range r, double by) {
   Value same = b.compare(r.low, r.high, Compare::kEq);
-  Value one = b.full_like(r.low, 1);
-  return {b.select(same, b.subtract(r.low, one), r.low), b.select(same, b.add(r.high, one), r.high)};
+  Value margin = b.full_like(r.low, by);
+  return {b.select(same, b.subtract(r.low, margin), r.low), b.select(same, b.add(r.high, margin), r.high)};
 }
 
 // Equal bounds ask for the range of the data.
@@ -36,7 +36,7 @@ Value histc(Lowering& b, Value x, int64_t bins, Operand low, Operand high) {
   Range given{b.number(low, x.dtype()), b.number(high, x.dtype())};
   Range data = of_data(b, x);
   Value same = b.compare(given.low, given.high, Compare::kEq);
-  Range r = widened(b, {b.select(same, data.low, given.low), b.select(same, data.high, given.high)});
+  Range r = widened(b, {b.select(same, data.low, given.low), b.select(same, data.high, given.high)}, 1.0);
   Value left = b.broadcast(r.low, x.shape());
   Value right = b.broadcast(r.high, x.shape());
   Value scaled = b.multiply(b.subtract(x, left), b.full_like(x, static_cast<double>(bins)));
@@ -97,7 +97,7 @@ Value as_points(Lowering& b, Value x) { return b.reshape(x, {x.numel(), 1}); }
 Values histogram_bins(Lowering& b, Value x, int64_t bins, FloatRange range, std::optional<Value> weight, bool density) {
   Range r = range ? Range{b.constant(x.dtype(), range->at(0)), b.constant(x.dtype(), range->at(1))}
                   : of_data(b, x);
-  Value edges = even_edges(b, widened(b, r), bins);
+  Value edges = even_edges(b, widened(b, r, 0.5), bins);
   return {count_cells(b, as_points(b, x), {edges}, weight, density), edges};
 }
 
@@ -114,7 +114,7 @@ Values histogramdd_bin_edges(Lowering& b, Value x, IntList bins, FloatRange rang
     const auto column = static_cast<int64_t>(d);
     Range r = range ? Range{b.constant(x.dtype(), range->at(2 * d)), b.constant(x.dtype(), range->at(2 * d + 1))}
                     : of_data(b, b.slice_dim(points, 1, column, column + 1));
-    edges.push_back(even_edges(b, widened(b, r), bins[d]));
+    edges.push_back(even_edges(b, widened(b, r, 0.5), bins[d]));
   }
   return edges;
 }

@@ -42,7 +42,7 @@ Value embedding(Lowering& b, Value weight, Value indices, Ignored) {
 
 // --- x with indexed elements written
 
-Value index_put(Lowering& b, Value x, Indices indices, Value values, bool accumulate, Ignored) {
+Value index_put(Lowering& b, Value x, Indices indices, Value values, bool accumulate) {
   const DType result = x.dtype();
   if (indices.size() == 1 && indices[0] && is_bool(indices[0]->dtype()) && values.numel() == 1 && !accumulate) {
     // x[mask] = number

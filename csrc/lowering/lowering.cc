@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lowering/philox.h"
+
 namespace torch_tpu::lowering {
 
 using stablehlo::DotDims;
@@ -341,8 +343,13 @@ Value Lowering::random_words_at(Value state, const Shape& shape) {
   const int64_t blocks = random_blocks_of(shape);
   // Philox4x32-10; element i is word (i div blocks) of block (i mod blocks), so that the four words
   // of all blocks lie in four planes.
-  Value bits = rng_bit_generator(state, {DType::kU32, {blocks * 4}}, stablehlo::RngAlgorithm::kPhilox)[1];
-  bits = flatten(permute(reshape(bits, {blocks, 4}), {1, 0}));
+  Value bits;
+  if (settings_.is_cpu) {
+    bits = rng_bit_generator(state, {DType::kU32, {blocks * 4}}, stablehlo::RngAlgorithm::kPhilox)[1];
+    bits = flatten(permute(reshape(bits, {blocks, 4}), {1, 0}));
+  } else {
+    bits = philox_words(*this, state, blocks);
+  }
   return reshape(slice_dim(bits, 0, 0, n), shape);
 }
 

@@ -101,16 +101,61 @@ Value trigamma(Lowering& b, Value x) {
   Value inverse_square = square(b, inverse);
   Value series = b.add(polynomial(b, inverse_square, kBernoulli), b.mul_scalar(inverse, 0.5));
   sum = b.add(sum, b.multiply(series, inverse));
-  // sin(pi x) from the distance to the nearest integer, exact at integers.
-  Value distance = b.subtract(x, b.round_even(x));
-  Value sine = b.sine(b.mul_scalar(distance, std::numbers::pi));
+  Value sine = b.sine(b.mul_scalar(x, std::numbers::pi));
   Value mirror = b.divide(b.full_like(x, std::numbers::pi * std::numbers::pi), square(b, sine));
   return b.select(reflect, b.subtract(mirror, sum), sum);
 }
 
+// sum of (q + k)^-x by Euler and Maclaurin (DLMF 25.11.28): terms until q + k > 9, then the tail, in
+// float64 where that is cheap. Poles of negative q are stepped over, which takes a loop.
 Value zeta(Lowering& b, Value x, Value q) {
   b.broadcast_pair(x, q);
-  return b.chlo("zeta", x, q);
+  const DType dtype = x.dtype();
+  if (b.settings().is_cpu) {
+    x = b.convert(x, DType::kF64);
+    q = b.convert(q, DType::kF64);
+  }
+  Value minus_x = b.negate(x);
+  Value pole = b.and_(less_equal(b, q, 0), b.compare(q, b.floor(q), Compare::kEq));
+  Value undefined = b.and_(less_equal(b, q, 0), b.compare(x, b.floor(x), Compare::kNe));
+  undefined = b.or_(undefined, less(b, x, 1));
+  Value start = where_constant(b, b.or_(pole, undefined), 1, q);
+  const Value init[] = {b.constant_int(DType::kS32, 0), start, b.power(start, minus_x)};
+  auto open = [&](Value count, Value at) {
+    Value early = b.broadcast(less(b, count, 9), at.shape());
+    return b.or_(early, less_equal(b, at, 9));
+  };
+  const Values end = b.while_loop(
+      init,
+      [&](std::span<const Value> s) -> Values {
+        return {b.any(open(s[0], s[1]), Lowering::all_dims(s[1].rank()))};
+      },
+      [&](std::span<const Value> s) -> Values {
+        Value going = open(s[0], s[1]);
+        Value at = b.select(going, b.add_scalar(s[1], 1), s[1]);
+        Value term = where_constant(b, going, b.power(at, minus_x), 0);
+        return {b.add_scalar(s[0], 1), at, b.add(s[2], term)};
+      });
+  Value at = end[1];
+  Value power = b.power(at, minus_x);
+  Value sum = b.add(end[2], b.divide(b.multiply(power, at), b.add_scalar(x, -1)));
+  sum = b.subtract(sum, b.mul_scalar(power, 0.5));
+  constexpr double kBernoulli[] = {1.0 / 6,         -1.0 / 30,     1.0 / 42,        -1.0 / 30,
+                                   5.0 / 66,        -691.0 / 2730, 7.0 / 6,         -3617.0 / 510,
+                                   43867.0 / 798,   -174611.0 / 330, 854513.0 / 138, -236364091.0 / 2730};
+  Value rising = x;  // x (x + 1) ... (x + 2 k)
+  power = b.divide(power, at);
+  double factorial = 1;
+  for (int k = 0; k < 12; ++k) {
+    factorial *= (2 * k + 1) * (2 * k + 2);
+    sum = b.add(sum, b.mul_scalar(b.multiply(rising, power), kBernoulli[k] / factorial));
+    rising = b.multiply(rising, b.multiply(b.add_scalar(x, 2 * k + 1), b.add_scalar(x, 2 * k + 2)));
+    power = b.divide(power, square(b, at));
+  }
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  sum = where_constant(b, undefined, kNaN, sum);
+  sum = where_constant(b, b.or_(pole, equals(b, x, 1)), kInf, sum);
+  return b.convert(where_constant(b, less(b, x, 1), kNaN, sum), dtype);
 }
 
 // (-1)^(n + 1) n! zeta(n + 1, x)

@@ -29,8 +29,6 @@ Band transposed(const Band& band) {
   return out;
 }
 
-DType index_type(int64_t n) { return n < (int64_t{1} << 31) ? DType::kS32 : DType::kS64; }
-
 Value take(Lowering& b, Value x, int64_t dim, const IntList& index) {
   const int64_t size = x.dim(dim);
   const auto n = static_cast<int64_t>(index.size());

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "lowering/index_math.h"
 #include "lowering/lowering.h"
 
 namespace torch_tpu::lowering {
@@ -37,6 +38,5 @@ Value add_at(Lowering& b, Value updates, Value indices, const Shape& shape, int6
 Value store_at(Lowering& b, Value updates, Value indices, const Shape& shape, int64_t spatial);
 
 // Type of indices into n elements.
-DType index_type(int64_t n);
 
 }  // namespace torch_tpu::lowering
