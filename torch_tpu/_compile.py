@@ -113,10 +113,8 @@ def default_backend(
 ) -> Callable[..., Any]:
     """What ``torch.compile`` without a backend does: "tpu" for graphs on the device, else Inductor."""
     if _on_cpu_only(gm, example_inputs):
-        from torch._inductor.compile_fx import compile_fx
-
-        options = kwargs.get("options")
-        if kwargs.get("mode"):
-            options = {**torch._inductor.list_mode_options(kwargs["mode"]), **(options or {})}
-        return compile_fx(gm, example_inputs, config_patches=options)
+        wrapper = torch._TorchCompileInductorWrapper(
+            kwargs.get("mode"), kwargs.get("options"), kwargs.get("dynamic")
+        )
+        return wrapper(gm, example_inputs)
     return tpu_backend(gm, example_inputs, **kwargs)

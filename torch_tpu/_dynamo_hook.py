@@ -39,8 +39,15 @@ def register(registry: ModuleType) -> None:
 
         return tpu_backend(gm, example_inputs, **kwargs)
 
+    def unnamed(gm, example_inputs, **kwargs):  # type: ignore[no-untyped-def]
+        from torch_tpu._compile import default_backend
+
+        return default_backend(gm, example_inputs, **kwargs)
+
     if "tpu" not in registry._COMPILER_FNS:
         registry.register_backend(compiler_fn=tpu, name="tpu")
+    if registry.get_default_backend() == "inductor":
+        registry.set_default_backend(unnamed)
 
 
 def install() -> None:

@@ -14,6 +14,7 @@ def install() -> None:
     _override_autocast_dtype()
     _override_matmul_precision()
     _override_dlpack()
+    _override_storage_files()
     after_import("safetensors", _override_safetensors)
 
 
@@ -89,6 +90,25 @@ def _check_exportable(tensor: torch.Tensor) -> None:
         raise BufferError(f"DLPack has no name for memory of platform {platform!r}: use .cpu()")
     if tensor.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+
+
+def _override_storage_files() -> None:
+    """PyTorch's file format before 1.6, still used by pickle, reads and writes raw addresses."""
+    original_write = torch.UntypedStorage._write_file
+    original_read = torch.UntypedStorage._set_from_file
+
+    @functools.wraps(original_write)
+    def _write_file(self: torch.UntypedStorage, *args: Any) -> None:
+        original_write(self.cpu() if self.device.type == "tpu" else self, *args)
+
+    @functools.wraps(original_read)
+    def _set_from_file(self: torch.UntypedStorage, *args: Any) -> torch.UntypedStorage:
+        if self.device.type != "tpu":
+            return original_read(self, *args)
+        return self.copy_(original_read(torch.UntypedStorage(self.nbytes()), *args))
+
+    torch.UntypedStorage._write_file = _write_file
+    torch.UntypedStorage._set_from_file = _set_from_file
 
 
 def _override_safetensors(safetensors: Any) -> None:

@@ -33,6 +33,7 @@ def install() -> None:
     )
     _overrides.install()
     _dynamo_hook.install()
+    _dynamo_hook.install()
 
 
 def _load_native() -> ModuleType:

@@ -63,32 +63,32 @@ class Stream(torch.Stream):
         return f"<torch.tpu.Stream device={self.device} id={self.stream_id}>"
 
 
-class Event(torch.Event):
-    """A point in the device's order of work; times are the host's at completion of the work."""
+class _EventType(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, torch.Event) and instance.device.type == "tpu"
 
-    def __new__(
+
+class Event(metaclass=_EventType):
+    """A point in the device's order of work; times are the host's at completion of the work.
+
+    Makes a torch.Event of the device: PyTorch's streams and events take no subclass of it.
+    """
+
+    def __new__(  # type: ignore[misc]
         cls,
         enable_timing: bool = False,
         blocking: bool = False,
         interprocess: bool = False,
         external: bool = False,
         device: DeviceLike = None,
-    ) -> "Event":
-        if interprocess:
-            raise NotImplementedError(
-                "torch.tpu.Event(interprocess=True): events of one process only"
-            )
-        return super().__new__(
-            cls,
+    ) -> torch.Event:
+        if interprocess or external:
+            raise NotImplementedError("torch.tpu.Event: only events of one process are possible")
+        return torch.Event(
             torch.device("tpu", device_index(device)),
             enable_timing=enable_timing,
             blocking=blocking,
-            interprocess=False,
         )
-
-    def ipc_handle(self) -> bytes:
-        """Not possible: events belong to one process."""
-        raise NotImplementedError("torch.tpu.Event.ipc_handle: events belong to one process")
 
 
 def _wrap(stream: torch.Stream) -> Stream:

@@ -302,6 +302,8 @@ Results sdpa_backward(Lowering& b, Value grad_out, Value query, Value key, Value
   if (dropout != 0) state = state_of(b, seed.value(), offset.value());
   const bool needs_bias = bias && needs.size() > 3 && needs[3] != 0;
   auto grads = attention.backward(grad_out, out, logsumexp, state, needs_bias);
+  // PyTorch's meta kernel promises a gradient of the bias whether or not it is needed.
+  if (bias && !grads.bias) grads.bias = b.zeros_like(*bias);
   return {grads.query, grads.key, grads.value, grads.bias};
 }
 

@@ -10,9 +10,15 @@ Value part(Lowering& b, Value x, int64_t i, int64_t n) {
   return b.slice_dim(x, x.rank() - 1, i * size, (i + 1) * size);
 }
 
-Value with_bias(Lowering& b, Value gates, const std::optional<Value>& bias) {
-  return bias ? b.badd(gates, *bias) : gates;
-}
+// Operands in the type that cells compute in.
+struct Wide {
+  Lowering& b;
+  DType dtype;
+  Value operator()(Value x) const { return b.convert(x, opmath(dtype)); }
+  Value operator()(Value gates, const std::optional<Value>& bias) const {
+    return bias ? b.badd((*this)(gates), (*this)(*bias)) : (*this)(gates);
+  }
+};
 
 // x * (1 - x)
 Value logistic_slope(Lowering& b, Value y) { return b.multiply(y, b.subtract(b.full_like(y, 1), y)); }
@@ -27,7 +33,10 @@ Value column_sum(Lowering& b, Value x) {
 // Gates in the order input, forget, cell, output; the workspace keeps them after activation.
 std::tuple<Value, Value, Value> lstm_cell(Lowering& b, Value input_gates, Value hidden_gates, Value cx,
                                           std::optional<Value> input_bias, std::optional<Value> hidden_bias) {
-  Value gates = b.add(with_bias(b, input_gates, input_bias), with_bias(b, hidden_gates, hidden_bias));
+  const DType dtype = cx.dtype();
+  const Wide wide{b, dtype};
+  cx = wide(cx);
+  Value gates = b.add(wide(input_gates, input_bias), wide(hidden_gates, hidden_bias));
   Value in = b.logistic(part(b, gates, 0, 4));
   Value forget = b.logistic(part(b, gates, 1, 4));
   Value cell = b.tanh(part(b, gates, 2, 4));
@@ -35,7 +44,8 @@ std::tuple<Value, Value, Value> lstm_cell(Lowering& b, Value input_gates, Value 
   Value cy = b.add(b.multiply(forget, cx), b.multiply(in, cell));
   Value hy = b.multiply(out, b.tanh(cy));
   const Value parts[] = {in, forget, cell, out};
-  return {hy, cy, b.concatenate(parts, gates.rank() - 1)};
+  auto narrow = [&](Value v) { return b.convert(v, dtype); };
+  return {narrow(hy), narrow(cy), narrow(b.concatenate(parts, gates.rank() - 1))};
 }
 
 Results lstm_cell_backward(Lowering& b, std::optional<Value> grad_hy, std::optional<Value> grad_cy, Value cx,
@@ -66,12 +76,10 @@ Results lstm_cell_backward(Lowering& b, std::optional<Value> grad_hy, std::optio
 std::pair<Value, Value> gru_cell(Lowering& b, Value input_gates, Value hidden_gates, Value hx,
                                  std::optional<Value> input_bias, std::optional<Value> hidden_bias) {
   const DType dtype = hx.dtype();
-  auto wide = [&](Value v) { return b.convert(v, opmath(dtype)); };
-  Value x = wide(input_gates);
-  Value h = wide(hidden_gates);
+  const Wide wide{b, dtype};
+  Value x = wide(input_gates, input_bias);
+  Value h = wide(hidden_gates, hidden_bias);
   hx = wide(hx);
-  if (input_bias) x = b.badd(x, wide(*input_bias));
-  if (hidden_bias) h = b.badd(h, wide(*hidden_bias));
   Value reset = b.logistic(b.add(part(b, x, 0, 3), part(b, h, 0, 3)));
   Value update = b.logistic(b.add(part(b, x, 1, 3), part(b, h, 1, 3)));
   Value hidden_new = part(b, h, 2, 3);
@@ -114,9 +122,9 @@ Results gru_cell_backward(Lowering& b, Value grad_hy, Value workspace, bool has_
 
 // torch.nn.LSTM and GRU are composites of matrix products and these cells.
 void register_rnn(OperatorTable& table) {
-  table.add("_thnn_fused_lstm_cell", lstm_cell, {.opmath = true});
+  // Without meta kernels, or (the LSTM's without bias) with one that fails: results in PyTorch's types.
+  table.add("_thnn_fused_lstm_cell", lstm_cell);
   table.add("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward, {.opmath = true});
-  // Without meta kernels: these give their results in the types of PyTorch's.
   table.add("_thnn_fused_gru_cell", gru_cell);
   table.add("_thnn_fused_gru_cell_backward", gru_cell_backward);
 }
