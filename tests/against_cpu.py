@@ -38,9 +38,7 @@ def assert_agrees(
         if not seeds:
             generator = torch.Generator().manual_seed(1)
             seeds = [torch.randn(t.shape, generator=generator).to(t.dtype) for t in roots]
-        grads = torch.autograd.grad(
-            roots, wanted, [s.to(device) for s in seeds], allow_unused=True
-        )
+        grads = torch.autograd.grad(roots, wanted, [s.to(device) for s in seeds], allow_unused=True)
         return results, list(grads)
 
     expected, expected_grads = run("cpu", [])

@@ -9,6 +9,7 @@ from torch.nn import functional as nf
 
 import torch_tpu  # noqa: F401
 
+LOOSE = {"rtol": 1e-4, "atol": 1e-4}
 CONV = {1: nf.conv1d, 2: nf.conv2d, 3: nf.conv3d}
 CONV_TRANSPOSE = {1: nf.conv_transpose1d, 2: nf.conv_transpose2d, 3: nf.conv_transpose3d}
 
@@ -39,7 +40,9 @@ def geometries(draw: st.DrawFn) -> dict:
 @settings(max_examples=15, deadline=None)
 @given(geometries())
 def test_convolution_and_gradients_agree_with_cpu(g: dict) -> None:
-    size = [d * (k - 1) + 1 + s for d, k, s in zip(g["dilation"], g["kernel"], g["spare"])]
+    size = [
+        d * (k - 1) + 1 + s for d, k, s in zip(g["dilation"], g["kernel"], g["spare"], strict=True)
+    ]
     x = torch.randn(2, g["channels"], *size)
     weight = torch.randn(g["features"], g["channels"] // g["groups"], *g["kernel"])
     names = ("stride", "padding", "dilation", "groups")
@@ -49,15 +52,14 @@ def test_convolution_and_gradients_agree_with_cpu(g: dict) -> None:
         x,
         weight,
         torch.randn(g["features"]),
-        rtol=1e-4,
-        atol=1e-4,
+        **LOOSE,
     )
 
 
 @settings(max_examples=15, deadline=None)
 @given(geometries(), st.data())
 def test_transposed_convolution_and_gradients_agree_with_cpu(g: dict, data: st.DataObject) -> None:
-    limits = [max(s, d) - 1 for s, d in zip(g["stride"], g["dilation"])]
+    limits = [max(s, d) - 1 for s, d in zip(g["stride"], g["dilation"], strict=True)]
     output_padding = [data.draw(st.integers(0, limit)) for limit in limits]
     size = [3 + s for s in g["spare"]]
     x = torch.randn(2, g["channels"], *size)
@@ -66,7 +68,7 @@ def test_transposed_convolution_and_gradients_agree_with_cpu(g: dict, data: st.D
     reach = [
         (i - 1) * s - 2 * p + d * (k - 1) + o + 1
         for i, s, p, d, k, o in zip(
-            size, g["stride"], g["padding"], g["dilation"], g["kernel"], output_padding
+            size, g["stride"], g["padding"], g["dilation"], g["kernel"], output_padding, strict=True
         )
     ]
     if min(reach) <= 0:
@@ -75,20 +77,18 @@ def test_transposed_convolution_and_gradients_agree_with_cpu(g: dict, data: st.D
         lambda x, w: CONV_TRANSPOSE[g["n"]](x, w, output_padding=output_padding, **arguments),
         x,
         weight,
-        rtol=1e-4,
-        atol=1e-4,
+        **LOOSE,
     )
 
 
 def test_three_dimensional_convolution_agrees_with_cpu() -> None:
     x, weight = torch.randn(1, 2, 4, 5, 6), torch.randn(4, 2, 2, 3, 2)
-    assert_agrees(lambda x, w: nf.conv3d(x, w, padding=1, stride=2), x, weight, atol=1e-4, rtol=1e-4)
+    assert_agrees(lambda x, w: nf.conv3d(x, w, padding=1, stride=2), x, weight, **LOOSE)
     assert_agrees(
         lambda x, w: nf.conv_transpose3d(x, w, padding=1, stride=2),
         x,
         weight.transpose(0, 1),
-        atol=1e-4,
-        rtol=1e-4,
+        **LOOSE,
     )
 
 
@@ -97,8 +97,7 @@ def test_depthwise_convolution_agrees_with_cpu() -> None:
         lambda x, w: nf.conv2d(x, w, padding=1, groups=6),
         torch.randn(2, 6, 7, 7),
         torch.randn(12, 1, 3, 3),
-        atol=1e-4,
-        rtol=1e-4,
+        **LOOSE,
     )
 
 
@@ -110,11 +109,11 @@ def test_integer_convolution_is_exact(dtype: torch.dtype) -> None:
 
 def test_unbatched_and_empty_inputs_keep_their_shapes() -> None:
     weight = torch.randn(4, 3, 2, 2)
-    assert_agrees(nf.conv2d, torch.randn(3, 5, 5), weight, atol=1e-4, rtol=1e-4)
+    assert_agrees(nf.conv2d, torch.randn(3, 5, 5), weight, **LOOSE)
     assert_agrees(nf.conv2d, torch.randn(0, 3, 5, 5), weight)
 
 
 def test_channels_last_weights_and_inputs_agree_with_cpu() -> None:
     x = torch.randn(2, 3, 6, 5).contiguous(memory_format=torch.channels_last)
     weight = torch.randn(4, 3, 3, 3).contiguous(memory_format=torch.channels_last)
-    assert_agrees(nf.conv2d, x, weight, atol=1e-4, rtol=1e-4)
+    assert_agrees(nf.conv2d, x, weight, **LOOSE)

@@ -61,12 +61,18 @@ def test_a_mean_over_ignored_targets_only_is_nan():
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_binary_cross_entropy_is_finite_at_certain_wrong_predictions(reduction):
     x = torch.tensor([0.0, 1.0, 0.3, 0.9])
-    check(lambda x, t: F.binary_cross_entropy(x, t, reduction=reduction), x, torch.tensor([1.0, 0.0, 1.0, 0.0]))
+    check(
+        lambda x, t: F.binary_cross_entropy(x, t, reduction=reduction),
+        x,
+        torch.tensor([1.0, 0.0, 1.0, 0.0]),
+    )
 
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_multi_margin_loss(p):
-    check(lambda x, t: F.multi_margin_loss(x, t, p=p), torch.randn(4, 5), torch.tensor([0, 3, 4, 1]))
+    check(
+        lambda x, t: F.multi_margin_loss(x, t, p=p), torch.randn(4, 5), torch.tensor([0, 3, 4, 1])
+    )
 
 
 def test_multilabel_margin_loss_stops_at_the_first_negative_target():

@@ -19,7 +19,9 @@ CASES = {
 def trained(case: str, device: str, steps: int = 3, **options: bool) -> list[torch.Tensor]:
     cls, arguments = CASES[case]
     generator = torch.Generator().manual_seed(0)
-    params = [torch.randn(s, generator=generator).to(device).requires_grad_() for s in ((3, 4), (5,))]
+    params = [
+        torch.randn(s, generator=generator).to(device).requires_grad_() for s in ((3, 4), (5,))
+    ]
     optimizer = cls(params, **arguments, **options)
     for _ in range(steps):
         for p in params:
@@ -45,7 +47,9 @@ def test_a_learning_rate_may_be_a_tensor():
 
 
 def test_found_inf_leaves_everything_as_it_was():
-    params, grads, averages, squares = ([torch.full((2,), v, device="tpu")] for v in (1.0, 2.0, 3.0, 4.0))
+    params, grads, averages, squares = (
+        [torch.full((2,), v, device="tpu")] for v in (1.0, 2.0, 3.0, 4.0)
+    )
     torch._fused_adam_(
         params, grads, averages, squares, [], [torch.ones((), device="tpu")], lr=0.1, beta1=0.9,
         beta2=0.99, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
@@ -70,7 +74,11 @@ def test_the_scale_shrinks_on_infinity_and_grows_after_the_interval():
 def test_unscaling_reports_gradients_that_are_not_finite():
     grads = [torch.tensor([2.0, 4.0], device="tpu"), torch.tensor([float("inf")], device="tpu")]
     found = torch.zeros(1, device="tpu")
-    torch._amp_foreach_non_finite_check_and_unscale_(grads[:1], found, torch.tensor([0.5], device="tpu"))
+    torch._amp_foreach_non_finite_check_and_unscale_(
+        grads[:1], found, torch.tensor([0.5], device="tpu")
+    )
     assert grads[0].tolist() == [1.0, 2.0] and found.item() == 0
-    torch._amp_foreach_non_finite_check_and_unscale_(grads, found, torch.tensor([1.0], device="tpu"))
+    torch._amp_foreach_non_finite_check_and_unscale_(
+        grads, found, torch.tensor([1.0], device="tpu")
+    )
     assert found.item() == 1

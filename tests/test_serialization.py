@@ -97,3 +97,6 @@ def test_storage_methods():
     assert storage.nbytes() == 16
     x = torch.empty(0, device="tpu").set_(storage, 0, (4,))
     assert x.tolist() == [0, 1, 2, 3]
+    assert storage.cpu().tolist() == storage.tolist()
+    with pytest.raises(NotImplementedError, match="slice a tensor"):
+        storage[4:8]

@@ -4,6 +4,9 @@ Importing this package, or just ``torch`` once it is installed, registers the de
 started before its first use. The public API is :mod:`torch.tpu`.
 """
 
+# torch first: it autoloads this package, which must find nothing half imported.
+import torch  # noqa: F401
+
 from torch_tpu import _registration
 from torch_tpu._version import __version__
 

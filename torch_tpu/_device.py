@@ -42,7 +42,8 @@ def init() -> None:
     _C._init()
 
 
-_lazy_init = init
+def _lazy_init() -> None:
+    """PyTorch calls this before it makes a tensor; the client starts later, when it is needed."""
 
 
 def device_count() -> int:

@@ -15,6 +15,7 @@ def install() -> None:
     _override_matmul_precision()
     _override_dlpack()
     _override_storage_files()
+    _override_storage_slices()
     after_import("safetensors", _override_safetensors)
 
 
@@ -94,8 +95,17 @@ def _check_exportable(tensor: torch.Tensor) -> None:
 
 def _override_storage_files() -> None:
     """PyTorch's file format before 1.6, still used by pickle, reads and writes raw addresses."""
+    original_swap = torch.UntypedStorage.byteswap
     original_write = torch.UntypedStorage._write_file
     original_read = torch.UntypedStorage._set_from_file
+
+    @functools.wraps(original_swap)
+    def byteswap(self: torch.UntypedStorage, dtype: torch.dtype) -> None:
+        if self.device.type != "tpu":
+            return original_swap(self, dtype)
+        host = self.cpu()
+        original_swap(host, dtype)
+        self.copy_(host)
 
     @functools.wraps(original_write)
     def _write_file(self: torch.UntypedStorage, *args: Any) -> None:
@@ -107,8 +117,22 @@ def _override_storage_files() -> None:
             return original_read(self, *args)
         return self.copy_(original_read(torch.UntypedStorage(self.nbytes()), *args))
 
+    torch.UntypedStorage.byteswap = byteswap
     torch.UntypedStorage._write_file = _write_file
     torch.UntypedStorage._set_from_file = _set_from_file
+
+
+def _override_storage_slices() -> None:
+    """A slice of a storage is an address inside another's memory, which ours doesn't have."""
+    original = torch.UntypedStorage.__getitem__
+
+    @functools.wraps(original)
+    def __getitem__(self: torch.UntypedStorage, index: Any) -> Any:
+        if self.device.type == "tpu" and isinstance(index, slice):
+            raise NotImplementedError("slices of a tpu storage: slice a tensor, or .cpu() first")
+        return original(self, index)
+
+    torch.UntypedStorage.__getitem__ = __getitem__
 
 
 def _override_safetensors(safetensors: Any) -> None:

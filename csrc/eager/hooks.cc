@@ -27,9 +27,8 @@ class Hooks final : public at::PrivateUse1HooksInterface {
  public:
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return is_available(); }
-  void init() const override {
-    translated([] { runtime::Runtime::get(); });
-  }
+  // PyTorch calls this before it pins memory, for instance; the client starts when it is needed.
+  void init() const override {}
   bool hasPrimaryContext(c10::DeviceIndex index) const override {
     return runtime::Runtime::started() && index >= 0 && index < deviceCount();
   }

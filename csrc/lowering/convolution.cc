@@ -40,19 +40,99 @@ IntList spatial_dims(size_t n) {
   return dims;
 }
 
+// XLA's CPU compiler runs grouped convolutions and those with large windows in slow loops. Up to this
+// many window elements, sums of shifted slices are several times as fast.
+constexpr int64_t kUnrolledTaps = 64;
+constexpr int64_t kUnrolledProducts = 16;
+
+int64_t window_size(Value kernel) {
+  int64_t n = 1;
+  for (int64_t d = 2; d < kernel.rank(); ++d) n *= kernel.dim(d);
+  return n;
+}
+
+// Applies `visit` to every window element: its index per dimension, row-major.
+template <typename Visit>
+void for_each_tap(const IntList& window, const Visit& visit) {
+  IntList tap(window.size(), 0);
+  for (;;) {
+    visit(tap);
+    size_t i = window.size();
+    while (i > 0 && ++tap[i - 1] == window[i - 1]) tap[--i] = 0;
+    if (i == 0) return;
+  }
+}
+
+Value padded(Lowering& b, Value x, const Windows& w) {
+  const size_t n = w.stride.size();
+  IntList low(n + 2, 0), high(n + 2, 0), interior(n + 2, 0);
+  for (size_t i = 0; i < n; ++i) {
+    low[i + 2] = w.pad_low[i];
+    high[i + 2] = w.pad_high[i];
+    interior[i + 2] = w.lhs_dilation[i] - 1;
+  }
+  return b.pad(x, b.constant(x.dtype(), 0), low, high, interior);
+}
+
+// What window element `tap` of every output element sees of a padded input: [n, c, out...].
+Value seen_by(Lowering& b, Value x, const IntList& tap, const Windows& w, const IntList& out) {
+  IntList start(tap.size() + 2, 0), limit = x.shape(), stride(tap.size() + 2, 1);
+  for (size_t i = 0; i < tap.size(); ++i) {
+    start[i + 2] = tap[i] * w.rhs_dilation[i];
+    limit[i + 2] = start[i + 2] + (out[i] - 1) * w.stride[i] + 1;
+    stride[i + 2] = w.stride[i];
+  }
+  return b.slice(x, start, limit, stride);
+}
+
+IntList window_outputs(Value x, Value kernel, const Windows& w) {
+  IntList out;
+  for (size_t i = 0; i < w.stride.size(); ++i) {
+    const auto d = static_cast<int64_t>(i) + 2;
+    out.push_back((x.dim(d) - w.rhs_dilation[i] * (kernel.dim(d) - 1) - 1) / w.stride[i] + 1);
+  }
+  return out;
+}
+
+// One input channel per group: [n, c, in...] with [c * m, 1, k...].
+Value depthwise_unrolled(Lowering& b, Value input, Value kernel, const Windows& w) {
+  const DType wide = opmath(input.dtype());
+  Value x = b.optimization_barrier(padded(b, b.convert(input, wide), w));
+  kernel = b.convert(kernel, wide);
+  const IntList out = window_outputs(x, kernel, w);
+  const int64_t c = x.dim(1);
+  const int64_t m = kernel.dim(0) / c;
+  Shape grouped = {x.dim(0), c, m};
+  grouped.insert(grouped.end(), out.begin(), out.end());
+  IntList channels = Lowering::all_dims(static_cast<int64_t>(grouped.size()));
+  channels.erase(channels.begin() + 2);
+  Value sum;
+  for_each_tap(IntList(kernel.shape().begin() + 2, kernel.shape().end()), [&](const IntList& tap) {
+    IntList start(static_cast<size_t>(kernel.rank()), 0), limit = kernel.shape();
+    for (size_t i = 0; i < tap.size(); ++i) {
+      start[i + 2] = tap[i];
+      limit[i + 2] = tap[i] + 1;
+    }
+    Value weight = b.reshape(b.slice(kernel, start, limit), {c, m});
+    Value term = b.multiply(b.broadcast_in_dim(seen_by(b, x, tap, w, out), grouped, channels),
+                            b.broadcast_in_dim(weight, grouped, IntList{1, 2}));
+    sum = sum.defined() ? b.add(sum, term) : term;
+  });
+  grouped[1] = c * m;
+  grouped.erase(grouped.begin() + 2);
+  return b.reshape(sum, grouped);
+}
+
 // Half types give float32: what follows is added before the one rounding.
 Value conv_windows(Lowering& b, Value input, Value kernel, Windows w, int64_t groups) {
   const size_t n = w.stride.size();
+  if (b.settings().is_cpu && groups > 1 && kernel.dim(1) == 1 && window_size(kernel) <= kUnrolledTaps) {
+    return depthwise_unrolled(b, input, kernel, w);
+  }
   const bool crops = std::any_of(w.pad_low.begin(), w.pad_low.end(), [](int64_t p) { return p < 0; }) ||
                      std::any_of(w.pad_high.begin(), w.pad_high.end(), [](int64_t p) { return p < 0; });
   if (crops) {  // CPU compilers have no fast convolution with cropping windows
-    IntList low(n + 2, 0), high(n + 2, 0), interior(n + 2, 0);
-    for (size_t i = 0; i < n; ++i) {
-      low[i + 2] = w.pad_low[i];
-      high[i + 2] = w.pad_high[i];
-      interior[i + 2] = w.lhs_dilation[i] - 1;
-    }
-    input = b.pad(input, b.constant(input.dtype(), 0), low, high, interior);
+    input = padded(b, input, w);
     w.pad_low = w.pad_high = IntList(n, 0);
     w.lhs_dilation = IntList(n, 1);
   }
@@ -102,12 +182,47 @@ Value correlate_adjoint(Lowering& b, Value input, Value weight, const Geometry& 
   return conv_windows(b, input, kernel, std::move(w), g.groups);
 }
 
+// The gradient in the weight as one product per window element; `w` are the forward windows.
+Value correlate_weight_unrolled(Lowering& b, Value input, Value grad, const Windows& w, int64_t groups,
+                                const Shape& shape) {
+  const DType wide = opmath(input.dtype());
+  Value x = b.optimization_barrier(padded(b, input, w));
+  const IntList out(grad.shape().begin() + 2, grad.shape().end());
+  IntList summed = spatial_dims(out.size());
+  summed.insert(summed.begin(), 0);
+  Values products;
+  for_each_tap(IntList(shape.begin() + 2, shape.end()), [&](const IntList& tap) {
+    Value seen = seen_by(b, x, tap, w, out);
+    Value product;
+    if (groups == 1) {
+      product = b.dot(grad, seen,
+                      stablehlo::DotDims{.lhs_batch = {}, .rhs_batch = {}, .lhs_contract = summed, .rhs_contract = summed},
+                      wide);
+    } else {
+      product = b.sum(b.multiply(b.convert(grad, wide), b.convert(seen, wide)), summed);
+    }
+    products.push_back(b.reshape(product, {shape[0], shape[1], 1}));
+  });
+  return b.reshape(b.concatenate(products, 2), shape);
+}
+
 // The gradient of `correlate` in its weight: input [n, c, ...], grad [n, o, ...] -> `shape`
 // [o, c / groups, k...]. The batch is contracted; groups stay feature groups, for which compilers have
 // better forms than for batch groups.
 Value correlate_weight(Lowering& b, Value input, Value grad, const Geometry& g, const Shape& shape) {
   const int64_t n = input.dim(0);
   const int64_t c = shape[1];
+  const IntList window(shape.begin() + 2, shape.end());
+  const bool single = g.groups > 1 && c == 1 && shape[0] == g.groups;
+  if (b.settings().is_cpu && (g.groups == 1 || single) && numel(window) <= kUnrolledProducts) {
+    Windows w{g.stride, g.padding, IntList(g.spatial), IntList(g.spatial, 1), g.dilation};
+    for (size_t i = 0; i < g.spatial; ++i) {
+      const auto d = static_cast<int64_t>(i) + 2;
+      const int64_t reach = window[i] > 0 ? (window[i] - 1) * g.dilation[i] + (grad.dim(d) - 1) * g.stride[i] + 1 : 0;
+      w.pad_high[i] = reach - input.dim(d) - g.padding[i];
+    }
+    return correlate_weight_unrolled(b, input, grad, w, g.groups, shape);
+  }
   Shape grouped = input.shape();
   grouped[1] = c;
   grouped.insert(grouped.begin() + 1, g.groups);

@@ -104,24 +104,6 @@ void add_binary(OperatorTable& table, const std::string& name, std::string_view 
   add_each(table, "_foreach_" + name + ".ScalarList", of_scalar, scalar_defaults);
 }
 
-// The third list's factors as a tensor of n numbers.
-template <Value (*Combine)(Lowering&, Value, Value)>
-Values addc_tensor(Lowering& b, Values self, Values first, Values second, Value factors) {
-  Values results;
-  for (size_t i = 0; i < self.size(); ++i) {
-    const DType type = opmath(self[i].dtype());
-    const auto at = static_cast<int64_t>(i);
-    Value factor = b.convert(b.reshape(b.slice_dim(factors, 0, at, at + 1), {}), type);
-    Value scaled = b.bmul(b.convert(first[i], type), factor);
-    Value sum = b.badd(b.convert(self[i], type), Combine(b, scaled, b.convert(second[i], type)));
-    results.push_back(b.convert(sum, b.out(i).dtype));
-  }
-  return results;
-}
-
-Value product(Lowering& b, Value x, Value y) { return b.bmul(x, y); }
-Value quotient(Lowering& b, Value x, Value y) { return b.bdiv(x, y); }
-
 // --- reductions of every tensor to a number
 
 Value power_sum(Lowering& b, Value size, double ord) {
@@ -190,8 +172,6 @@ void register_foreach(OperatorTable& table) {
     add_each(table, "_foreach_" + std::string(name) + ".Scalar", name);
     add_each(table, "_foreach_" + std::string(name) + ".ScalarList", name);
   }
-  table.add("_foreach_addcmul.Tensor", addc_tensor<product>);
-  table.add("_foreach_addcdiv.Tensor", addc_tensor<quotient>);
 
   add_each(table, "_foreach_copy", "copy");
   if (table.find("mm") != nullptr) add_each(table, "_foreach_mm", "mm");

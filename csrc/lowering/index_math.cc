@@ -128,6 +128,8 @@ Value corner(Lowering& b, Value x, const Shape& shape) { return b.slice(x, Shape
 
 Value at_least_1d(Lowering& b, Value x) { return x.rank() == 0 ? b.reshape(x, {1}) : x; }
 
+DType accumulation_type(const Lowering& b, DType dtype) { return b.settings().is_cpu ? dtype : opmath(dtype); }
+
 Combiner for_type(Combiner combiner, DType dtype) {
   if (!is_bool(dtype)) return combiner;
   switch (combiner) {

@@ -38,6 +38,10 @@ Value corner(Lowering& b, Value x, const Shape& shape);
 // 0-d tensors count as vectors of one element.
 Value at_least_1d(Lowering& b, Value x);
 
+// The type in which updates of repeated indices accumulate: ATen's CPU kernels round every sum to the
+// tensor's own type, other devices keep them wide.
+DType accumulation_type(const Lowering& b, DType dtype);
+
 // Combiners that are right for bool: maximum is or, product is and.
 Combiner for_type(Combiner combiner, DType dtype);
 

@@ -52,7 +52,7 @@ Value index_put(Lowering& b, Value x, Indices indices, Value values, bool accumu
     return b.select(mask, b.broadcast(b.reshape(b.convert(values, result), {}), x.shape()), x);
   }
   AdvancedIndex at(b, x, indices);
-  const DType type = accumulate ? opmath(result) : result;
+  const DType type = accumulate ? accumulation_type(b, result) : result;
   values = b.broadcast(b.convert(values, type), at.result_shape());
   return at.write(b, b.convert(x, type), values, accumulate ? Combiner::kAdd : Combiner::kOverwrite);
 }
@@ -66,14 +66,14 @@ Value unsafe_masked_index(Lowering& b, Value x, Value mask, Indices indices, Ope
 
 Value unsafe_masked_index_put_accumulate(Lowering& b, Value x, Value mask, Indices indices, Value values) {
   AdvancedIndex at(b, x, indices);
-  const DType type = opmath(x.dtype());
+  const DType type = accumulation_type(b, x.dtype());
   values = b.broadcast(b.convert(values, type), at.result_shape());
   values = b.select(b.broadcast(mask, values.shape()), values, b.zeros_like(values));
   return at.write(b, b.convert(x, type), values, Combiner::kAdd);
 }
 
 Value put(Lowering& b, Value x, Value index, Value source, bool accumulate) {
-  const DType type = accumulate ? opmath(x.dtype()) : x.dtype();
+  const DType type = accumulate ? accumulation_type(b, x.dtype()) : x.dtype();
   Value flat = b.flatten(b.convert(x, type));
   Value at = writable_index(b, b.flatten(index), x.numel(), true);
   flat = scatter_flat(b, flat, at, b.flatten(b.convert(source, type)),

@@ -96,13 +96,15 @@ Value binary_cross_entropy_backward(Lowering& b, Value grad, Value x, Value targ
   return b.bmul(weighted(b, slope, weight), unreduced_grad(b, grad, reduction, x.numel()));
 }
 
+// Half types round after every operation, as PyTorch's composite does.
 Value binary_cross_entropy_with_logits(Lowering& b, Value x, Value target, std::optional<Value> weight,
                                        std::optional<Value> pos_weight, int64_t reduction) {
   b.broadcast_pair(x, target);
-  Value log_p = log_sigmoid(b, x);
+  const DType dtype = x.dtype();
+  Value log_p = b.convert(log_sigmoid(b, b.convert(x, opmath(dtype))), dtype);
   if (pos_weight) log_p = b.bmul(b.add_scalar(b.bmul(b.add_scalar(*pos_weight, -1), target), 1), log_p);
-  Value losses = b.bsub(b.multiply(complement(b, target), x), log_p);
-  return reduce_loss(b, weighted(b, losses, weight), reduction);
+  Value losses = weighted(b, b.bsub(b.multiply(complement(b, target), x), log_p), weight);
+  return reduce_loss(b, b.convert(losses, opmath(dtype)), reduction);
 }
 
 Value soft_margin_loss(Lowering& b, Value x, Value target, int64_t reduction) {
@@ -127,7 +129,7 @@ void register_loss(OperatorTable& table) {
   table.add("huber_loss_backward", huber_loss_backward, kMath);
   table.add("binary_cross_entropy", binary_cross_entropy, kMath);
   table.add("binary_cross_entropy_backward", binary_cross_entropy_backward, kMath);
-  table.add("binary_cross_entropy_with_logits", binary_cross_entropy_with_logits, kMath);
+  table.add("binary_cross_entropy_with_logits", binary_cross_entropy_with_logits, {.promotion = Promotion::kResult});
   table.add("soft_margin_loss", soft_margin_loss, kMath);
   table.add("soft_margin_loss_backward", soft_margin_loss_backward, kMath);
 

@@ -2,6 +2,7 @@
 
 #include "lowering/families.h"
 #include "lowering/index_math.h"
+#include "lowering/loops.h"
 #include "lowering/operator_table.h"
 
 namespace torch_tpu::lowering {
@@ -133,22 +134,34 @@ Value log_add_exp_complex(Lowering& b, Value x, Value y) {
   return b.select(both_zero, high, sum);
 }
 
+// One after the other, as the phase of a complex logarithm depends on the order.
+Value logcumsumexp_complex(Lowering& b, Value x, int64_t dim) {
+  Shape sizes = x.shape();
+  sizes[static_cast<size_t>(dim)] = 1;
+  Values starts(static_cast<size_t>(x.rank()), b.constant_int(DType::kS32, 0));
+  const DType part = real_of(x.dtype());
+  Value nothing = b.complex(b.neg_inf(part, sizes), b.constant(part, 0, sizes));
+  return for_loop(b, x.dim(dim), {x, nothing}, [&](Value i, std::span<const Value> state) -> Values {
+    Values at = starts;
+    at[static_cast<size_t>(dim)] = i;
+    Value sum = log_add_exp_complex(b, state[1], b.dynamic_slice(x, at, sizes));
+    return {b.dynamic_update_slice(state[0], sum, at), sum};
+  })[0];
+}
+
 // Doubling steps (Hillis and Steele 1986): after step k every element holds 2^k terms.
 Value logcumsumexp(Lowering& b, Value x, int64_t dim) {
   if (x.rank() == 0 || x.numel() == 0) return x;
   dim = Lowering::wrap_dim(dim, x.rank());
+  if (is_complex(x.dtype())) return logcumsumexp_complex(b, x, dim);
   const auto rank = static_cast<size_t>(x.rank());
   const auto d = static_cast<size_t>(dim);
-  Value nothing = is_complex(x.dtype())
-                      ? b.complex(b.neg_inf(real_of(x.dtype())), b.constant(real_of(x.dtype()), 0))
-                      : b.neg_inf(x.dtype());
   for (int64_t step = 1; step < x.dim(dim); step *= 2) {
     Shape low(rank, 0);
     Shape high(rank, 0);
     low[d] = step;
     high[d] = -step;
-    Value earlier = b.pad(x, nothing, low, high);
-    x = is_complex(x.dtype()) ? log_add_exp_complex(b, earlier, x) : log_add_exp(b, earlier, x);
+    x = log_add_exp(b, b.pad(x, b.neg_inf(x.dtype()), low, high), x);
   }
   return x;
 }

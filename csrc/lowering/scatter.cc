@@ -56,9 +56,9 @@ struct Target {
 };
 
 // x with updates reduced in; the mean's divisor counts x itself where include_self.
-Value reduce_into(Lowering& b, Value x, const Target& at, Value updates, Reduce r, bool include_self) {
+Value reduce_into(Lowering& b, Value x, const Target& at, Value updates, Reduce r, bool include_self, DType type) {
   const DType result = x.dtype();
-  x = b.convert(x, opmath(result));
+  x = b.convert(x, type);
   updates = b.convert(updates, x.dtype());
   if (!include_self) x = at.into(b, x, identity_of(b, r, updates.type()), Combiner::kOverwrite);
   Value out = at.into(b, x, updates, combiner_of(r));
@@ -126,7 +126,7 @@ Value scatter_reduce_two(Lowering& b, Value x, int64_t dim, Value index, Value s
   if (index.numel() == 0) return x;
   Elements e(b, x, dim, index);
   Value updates = corner(b, at_least_1d(b, source), e.at.index.shape());
-  return b.reshape(reduce_into(b, e.x, e.at, updates, parse_reduce(reduce), include_self), e.shape);
+  return b.reshape(reduce_into(b, e.x, e.at, updates, parse_reduce(reduce), include_self, opmath(x.dtype())), e.shape);
 }
 
 // --- whole slices along a dimension
@@ -175,7 +175,8 @@ Value index_fill_number(Lowering& b, Value x, int64_t dim, Value index, Operand 
 Value index_reduce(Lowering& b, Value x, int64_t dim, Value index, Value source, std::string reduce,
                    bool include_self) {
   Slices s(b, x, dim, index, source, false);
-  return b.reshape(reduce_into(b, s.x, s.at, s.updates, parse_reduce(reduce), include_self), s.shape);
+  const DType type = accumulation_type(b, x.dtype());
+  return b.reshape(reduce_into(b, s.x, s.at, s.updates, parse_reduce(reduce), include_self, type), s.shape);
 }
 
 }  // namespace

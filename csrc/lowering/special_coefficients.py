@@ -144,9 +144,7 @@ SERIES: dict[str, tuple[str, Callable[[mpf], mpf]]] = {
     ),
     "BesselY1Small": (
         "(Y1(x) - 2 / pi (log(x) J1(x) - 1 / x)) / x, t = x^2 / 32 - 1",
-        from_square(
-            lambda x: (bessely(1, x) - 2 / pi * (log(x) * besselj(1, x) - 1 / x)) / x, 8
-        ),
+        from_square(lambda x: (bessely(1, x) - 2 / pi * (log(x) * besselj(1, x) - 1 / x)) / x, 8),
     ),
     "Hankel0P": ("P of order 0, t = 128 / x^2 - 1", from_inverse_square(hankel(0, True), 8)),
     "Hankel0Q": ("x Q / 8 of order 0, the same t", from_inverse_square(hankel(0, False), 8)),

@@ -110,6 +110,9 @@ void register_unary_math(OperatorTable& table) {
   table.add("signbit", is_negative);
   table.add("angle", angle, kFloatMath);
   table.add("_conj_physical", conj);
+  // conj_physical itself is a composite with these two as separate kernels.
+  table.add("conj_physical_", conj);
+  table.add("conj_physical.out", conj);
 
   table.add("ceil", rounding<&B::ceil>, kMath);
   table.add("floor", rounding<&B::floor>, kMath);

@@ -57,6 +57,37 @@ void LiveBuffers::await_all() {
   }
 }
 
+void Graveyard::bury(pjrt::Buffer buffer, int64_t bytes, MemoryStats& stats) {
+  {
+    std::lock_guard lock(mutex_);
+    buffers_.emplace_back(std::move(buffer), bytes);
+    bytes_ += bytes;
+  }
+  sweep(stats, false);
+}
+
+void Graveyard::sweep(MemoryStats& stats, bool wait) {
+  for (;;) {
+    std::pair<pjrt::Buffer, int64_t> oldest;
+    {
+      std::lock_guard lock(mutex_);
+      if (buffers_.empty()) return;
+      const bool crowded = bytes_ > kMaxBytes || buffers_.size() > kMaxBuffers;
+      bool ready = true;
+      try {
+        ready = wait || crowded || buffers_.front().first.is_ready();
+      } catch (const Error&) {
+      }
+      if (!ready) return;
+      oldest = std::move(buffers_.front());
+      buffers_.pop_front();
+      bytes_ -= oldest.second;
+    }
+    oldest.first.reset();  // outside of the lock: it may wait
+    stats.freed(oldest.second);
+  }
+}
+
 Buffer::Buffer(pjrt::Buffer buffer, const TensorType* type, Device& device, const std::string* origin)
     : buffer_(std::move(buffer)),
       type_(type),
@@ -74,7 +105,19 @@ Buffer::~Buffer() {
     return;
   }
   device_.live().leave(this);
-  if (bytes_ >= 0) device_.memory().freed(bytes_);
+  if (bytes_ < 0) return;  // donated
+  bool ready = true;
+  try {
+    ready = buffer_.is_ready();
+  } catch (const Error&) {
+    // A failed value has nothing to wait for.
+  }
+  if (ready) {
+    buffer_.reset();
+    device_.memory().freed(bytes_);
+  } else {
+    device_.graveyard().bury(std::move(buffer_), bytes_, device_.memory());
+  }
 }
 
 void Buffer::donated() {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pjrt/buffer.h"
@@ -29,6 +31,22 @@ class LiveBuffers {
  private:
   std::mutex mutex_;
   Buffer* head_ = nullptr;
+};
+
+// Buffers that nobody holds but that are still being computed: destroying one of those would wait for
+// it. They go when they are ready, all at a synchronisation, the oldest first when they hold too much.
+class Graveyard {
+ public:
+  void bury(pjrt::Buffer buffer, int64_t bytes, MemoryStats& stats);
+  // Destroys those that are ready; with `wait`, all.
+  void sweep(MemoryStats& stats, bool wait);
+
+ private:
+  static constexpr int64_t kMaxBytes = int64_t{512} << 20;
+  static constexpr size_t kMaxBuffers = 4096;
+  std::mutex mutex_;
+  std::deque<std::pair<pjrt::Buffer, int64_t>> buffers_;
+  int64_t bytes_ = 0;
 };
 
 // An immutable value on a device, ready or in flight, counted in the device's memory statistics.

@@ -78,6 +78,8 @@ pjrt::Client start_client(const PluginChoice& choice, Capabilities& capabilities
 }  // namespace
 
 void Device::out_of_memory(int64_t bytes) {
+  graveyard_.sweep(memory_, /*wait=*/true);
+  if (memory_.current_bytes.load() + bytes <= memory_.limit) return;
   memory_.out_of_memory.fetch_add(1);
   fail(ErrorKind::kOutOfMemory, "TPU out of memory. Tried to allocate ", format_byte_size(bytes), ". tpu:", index_,
        " has a total capacity of ", format_byte_size(memory_.limit), " of which ",
@@ -200,7 +202,10 @@ BufferRef Runtime::to_device(const void* data, const TensorType* type, Device& d
   return std::make_shared<Buffer>(std::move(t.buffer), type, device);
 }
 
-void Runtime::synchronize(Device& device) { device.live().await_all(); }
+void Runtime::synchronize(Device& device) {
+  device.live().await_all();
+  device.graveyard().sweep(device.memory(), /*wait=*/true);
+}
 
 void Runtime::to_host(const Buffer& buffer, void* dst) {
   if (buffer.bytes() == 0) return;

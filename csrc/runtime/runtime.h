@@ -38,8 +38,10 @@ class Device {
   MemoryStats& memory() { return memory_; }
   // Live buffers, for synchronisation: a linked list threaded through them.
   LiveBuffers& live() { return live_; }
+  Graveyard& graveyard() { return graveyard_; }
   const Capabilities& capabilities() const { return capabilities_; }
-  // Throws Error(kOutOfMemory) with a breakdown when `bytes` more would pass the device's limit.
+  // Throws Error(kOutOfMemory) with a breakdown when `bytes` more would pass the device's limit,
+  // once dead buffers are gone.
   void reserve(int64_t bytes) {
     if (memory_.current_bytes.load(std::memory_order_relaxed) + bytes > memory_.limit) [[unlikely]] {
       out_of_memory(bytes);
@@ -47,13 +49,14 @@ class Device {
   }
 
  private:
-  [[noreturn]] void out_of_memory(int64_t bytes);
+  void out_of_memory(int64_t bytes);
   int index_;
   pjrt::Device device_;
   int id_;
   const Capabilities& capabilities_;
   MemoryStats memory_;
   LiveBuffers live_;
+  Graveyard graveyard_;
 };
 
 // Which plugin to load, decided outside (Python knows what is installed).
