@@ -268,3 +268,27 @@ else:
     raise AssertionError
 """
     check(code, TORCH_TPU_FALLBACK="nonsense")
+
+
+def test_deferred_mode_asked_for_by_the_environment_is_refused_at_first_use():
+    code = """
+try:
+    torch.ones(1, device="tpu")
+except NotImplementedError as error:
+    assert "TORCH_TPU_DEFER_AND_FUSE" in str(error)
+else:
+    raise AssertionError
+"""
+    check(code, TORCH_TPU_DEFER_AND_FUSE="1")
+
+
+def test_device_queries_and_autocast_are_traced_by_dynamo_without_a_graph_break():
+    @torch.compile(backend="eager", fullgraph=True)
+    def f(x):
+        if x.is_tpu and torch.tpu.is_available():
+            x = x + torch.tpu.device_count()
+        with torch.autocast("tpu"):
+            x = x @ x
+        return x.to(torch.get_autocast_dtype("tpu"))
+
+    assert f(torch.ones(2, 2, device="tpu")).dtype == torch.bfloat16

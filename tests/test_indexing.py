@@ -13,7 +13,7 @@ X = torch.arange(2 * 3 * 4 * 5, dtype=torch.float32).reshape(2, 3, 4, 5)
 I = torch.tensor([[0, -1], [2, 1]])  # noqa: E741
 J = torch.tensor([1, -2])
 FORMS = {
-    "first": lambda x, i, j: x[j - 1],
+    "first": lambda x, i, j: x[j // 2],
     "second": lambda x, i, j: x[:, i],
     "adjacent": lambda x, i, j: x[:, i, j],
     "apart": lambda x, i, j: x[:, i, :, j],

@@ -179,3 +179,15 @@ def test_cross_products_agree_with_cpu(dtype: torch.dtype) -> None:
     a = (random(2, 3, 4) * 5).to(dtype)
     b = (random(1, 3, 4) * 5).to(dtype)
     assert_agrees(lambda x, y: torch.linalg.cross(x, y, dim=1), a, b, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("driver", ["gels", "gelsy"])
+def test_least_squares_agree_with_cpu(driver: str, dtype: torch.dtype) -> None:
+    for rows, columns in ((6, 3), (3, 6), (4, 4)):
+        a, b = random(2, rows, columns, dtype=dtype), random(2, rows, 2, dtype=dtype)
+        for rhs in (b, b[..., 0].contiguous()):
+            want = torch.linalg.lstsq(a, rhs, driver=driver)
+            got = torch.linalg.lstsq(a.to("tpu"), rhs.to("tpu"), driver=driver)
+            for x, y in zip(got, want, strict=True):
+                torch.testing.assert_close(x.cpu(), y, **tolerance(dtype))

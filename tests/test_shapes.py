@@ -24,7 +24,7 @@ def test_cat_skips_empty_vectors_and_promotes():
 def test_padding_and_its_gradient(mode, padding, dims):
     results = []
     for device in ["cpu", "tpu"]:
-        x = X.to(device).requires_grad_()
+        x = X.detach().clone().to(device).requires_grad_()
         source = x if dims == 2 else x[0]
         y = F.pad(source, padding * dims, mode=mode)
         (y * torch.linspace(0, 1, y.numel(), device=device).reshape(y.shape)).sum().backward()
@@ -90,8 +90,11 @@ def test_ranges(dtype):
         torch.testing.assert_close(torch.linspace(-3, 8, steps, dtype=dtype, device="tpu").cpu(), e)
 
 
-def test_float32_ranges_are_those_of_the_cpu_bit_for_bit():
-    assert torch.equal(torch.arange(-1, 1, 0.1, device="tpu").cpu(), torch.arange(-1, 1, 0.1))
+def test_float32_ranges_do_not_drift():
+    e = torch.arange(0, 1000, 0.1)
+    torch.testing.assert_close(
+        torch.arange(0, 1000, 0.1, device="tpu").cpu(), e, rtol=1.2e-7, atol=0
+    )
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (3, 5), (5, 3)])

@@ -146,3 +146,9 @@ def _get_compute_capability(device: DeviceLike = None) -> int:
 
 def _is_triton_capable(device: DeviceLike = None) -> bool:
     return False
+
+
+# What torch.compiler.assume_constant_result would set, without importing Dynamo.
+for _function in (is_available, is_initialized, device_count, is_bf16_supported):
+    _function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+del _function

@@ -32,6 +32,8 @@ def _override_autocast_dtype() -> None:
         _C._ensure_autocast_default()
         return original(device_type)
 
+    # For Dynamo, a constant: it guards the autocast state anyway.
+    get_autocast_dtype._dynamo_marked_constant = True  # type: ignore[attr-defined]
     torch.get_autocast_dtype = get_autocast_dtype
     _C._ensure_autocast_default()
 

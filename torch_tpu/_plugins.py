@@ -69,6 +69,14 @@ def is_available() -> bool:
 
 def resolve() -> tuple[str, bool, str]:
     """For the native side, just before it loads the plugin: path, trusted, probe executable."""
+    if os.environ.get("TORCH_TPU_DEFER_AND_FUSE", "0").lower() not in (
+        "",
+        "0",
+        "false",
+        "off",
+        "no",
+    ):
+        raise NotImplementedError("TORCH_TPU_DEFER_AND_FUSE: deferred mode is not implemented yet")
     plugin = find()
     if "libtpu" in plugin.path.name and not tpu_nodes():
         for name, value in _LIBTPU_WITHOUT_TPU.items():

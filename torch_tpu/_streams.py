@@ -74,7 +74,7 @@ class Event(metaclass=_EventType):
     Makes a torch.Event of the device: PyTorch's streams and events take no subclass of it.
     """
 
-    def __new__(  # type: ignore[misc]
+    def __new__(
         cls,
         enable_timing: bool = False,
         blocking: bool = False,

@@ -97,7 +97,9 @@ void set_plugin_resolver(py::function resolve) {
           py::handle(function)().cast<std::tuple<std::string, bool, std::string>>();
       return {path, trusted, probe};
     } catch (const py::error_already_set& error) {
-      fail(ErrorKind::kUnavailable, py::str(error.value()).cast<std::string>());
+      const bool missing_here = error.matches(PyExc_NotImplementedError);
+      fail(missing_here ? ErrorKind::kNotImplemented : ErrorKind::kUnavailable,
+           py::str(error.value()).cast<std::string>());
     }
   });
 }

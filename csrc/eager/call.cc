@@ -51,6 +51,22 @@ void add_operand(Call& call, OperandArgument operand, Tag tag) {
   add_operand(call, std::move(operand), kZeroDimTag);
 }
 
+// The first tensor argument with this storage, `position` if there is none. Long lists (optimizers) go
+// through a map.
+int first_with_cell(Call& call, Cell* cell, int position) {
+  constexpr int kScan = 16;
+  if (position < kScan) {
+    for (int i = 0; i < position; ++i) {
+      if (call.tensors[static_cast<size_t>(i)].cell == cell) return i;
+    }
+    return position;
+  }
+  if (call.positions.empty()) {
+    for (int i = 0; i < position; ++i) call.positions.try_emplace(call.tensors[static_cast<size_t>(i)].cell, i);
+  }
+  return call.positions.try_emplace(cell, position).first->second;
+}
+
 void add_tensor(Call& call, const at::Tensor& t, int arg, bool mutated) {
   const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
   if (impl->device_type() != c10::DeviceType::PrivateUse1) [[unlikely]] {
@@ -72,14 +88,7 @@ void add_tensor(Call& call, const at::Tensor& t, int arg, bool mutated) {
   } else if (cell->device() != call.device) [[unlikely]] {
     mixed_devices(call, t, arg);
   }
-  if (call.plan->key_aliases) {
-    for (int i = 0; i < position; ++i) {
-      if (call.tensors[static_cast<size_t>(i)].cell == cell) {
-        a.storage = i;
-        break;
-      }
-    }
-  }
+  if (call.plan->key_aliases) a.storage = first_with_cell(call, cell, position);
   const bool alias = a.storage != position;
   if (!alias) {
     a.buffer = cell->buffer();
@@ -151,9 +160,15 @@ void add_number(Call& call, const c10::IValue& v) {
 void Call::clear() {
   plan = nullptr;
   tensors.clear();
+  if (!positions.empty()) positions.clear();
   operands.clear();
   key.clear();
   generator.reset();
+}
+
+bool is_unit_factor(const ArgPlan& plan, const c10::IValue& value) {
+  if (!plan.is_factor) return false;
+  return (value.isInt() && value.toInt() == 1) || (value.isDouble() && value.toDouble() == 1.0);
 }
 
 void gather(const OpPlan& plan, const c10::IValue* args, Call& call) {
@@ -199,6 +214,10 @@ void gather(const OpPlan& plan, const c10::IValue* args, Call& call) {
         add_number(call, v);
         break;
       case ArgKind::kOperand: {
+        if (is_unit_factor(a, v)) {
+          add_number(call, v);
+          break;
+        }
         OperandArgument operand;
         operand.value = v.toScalar();
         operand.arg = arg;

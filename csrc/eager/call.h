@@ -3,6 +3,7 @@
 #include <ATen/core/stack.h>
 
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "eager/op_plan.h"
@@ -38,6 +39,7 @@ struct Call {
   const c10::IValue* args = nullptr;
   int device = 0;
   std::vector<TensorArgument> tensors;
+  std::unordered_map<const Cell*, int> positions;  // first argument by storage, for long lists
   std::vector<OperandArgument> operands;
   std::vector<uint64_t> key;
   std::optional<at::Generator> generator;
@@ -78,6 +80,9 @@ struct Entry {
   int64_t output_bytes = 0;
   std::string origin;  // "aten::add.Tensor(float32[8, 8], float32[8, 8])"
 };
+
+// A factor of 1 multiplies exactly: it is part of the key instead of an operand.
+bool is_unit_factor(const ArgPlan& plan, const c10::IValue& value);
 
 // Takes the arguments on top of the stack apart, checks devices, builds the key.
 void gather(const OpPlan& plan, const c10::IValue* args, Call& call);

@@ -114,10 +114,10 @@ class ArgumentBuilder {
     return program().builder().scalar(result, to_scalar(o.value));
   }
 
-  Operand next_operand() {
+  Operand next_operand(bool promotes = true) {
     const size_t index = operand_++;
     const Scalar s = to_scalar(call_.operands[index].value);
-    operands_.push_back({category_dtype(s), PromotionOperand::Rank::kWrapped});
+    if (promotes) operands_.push_back({category_dtype(s), PromotionOperand::Rank::kWrapped});
     if (auto v = context_.operand(call_, index, number_dtype(s, wide_))) return Operand(*v, s.kind);
     return Operand(s);
   }
@@ -162,7 +162,8 @@ class ArgumentBuilder {
         return s;
       }
       case ArgKind::kOperand:
-        return next_operand();
+        if (is_unit_factor(plan, v)) return Operand(to_scalar(v.toScalar()));
+        return next_operand(!plan.is_factor);
       case ArgKind::kOperandList: {
         std::vector<Operand> out;
         for (size_t k = v.toListRef().size(); k > 0; --k) out.push_back(next_operand());

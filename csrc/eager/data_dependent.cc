@@ -1,6 +1,7 @@
 #include "eager/data_dependent.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/repeat_interleave.h>
 
@@ -104,6 +105,24 @@ at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<c10::SymIn
   return results(kernel, op, repeats, total)[0];
 }
 
+at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& weights, c10::SymInt minlength) {
+  const int64_t least = minlength.guard_int(__FILE__, __LINE__);
+  TORCH_CHECK(least >= 0, "minlength should be >= 0");
+  TORCH_CHECK(self.dim() == 1 && c10::isIntegralType(self.scalar_type(), false),
+              "bincount only supports 1-d non-negative integral inputs.");
+  const bool weighted = weights.has_value() && weights->defined();
+  TORCH_CHECK(!weighted || weights->sizes() == self.sizes(), "weights should be 1-d and have the same length as input");
+  int64_t bins = least;
+  if (self.numel() > 0) {
+    const auto [low, high] = at::aminmax(self);
+    TORCH_CHECK(low.item().toLong() >= 0, "bincount only supports 1-d non-negative integral inputs.");
+    bins = std::max(bins, high.item().toLong() + 1);
+  }
+  static const c10::OperatorHandle op = find("aten::bincount", "");
+  static Kernel kernel;
+  return results(kernel, op, self, weighted ? c10::IValue(*weights) : c10::IValue(), bins)[0];
+}
+
 }  // namespace
 
 void register_data_dependent(torch::Library& m) {
@@ -115,6 +134,7 @@ void register_data_dependent(torch::Library& m) {
   m.impl("unique_dim", unique_dim);
   m.impl("unique_consecutive", unique_consecutive);
   m.impl("repeat_interleave.Tensor", repeat_interleave);
+  m.impl("bincount", bincount);
 }
 
 }  // namespace torch_tpu::eager

@@ -164,6 +164,7 @@ OpPlan::OpPlan(const c10::OperatorHandle& handle) : op(handle), name(c10::toStri
       form = rule->scalar_forms[static_cast<size_t>(plan.rule_index)];
     }
     plan.kind = kind_of(argument, form);
+    plan.is_factor = argument.name() == "alpha" || argument.name() == "beta";
     if (hidden && (argument.name() == "running_mean" || argument.name() == "running_var")) {
       plan.mutated = plan.hidden_mutation = true;
     }

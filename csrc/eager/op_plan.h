@@ -32,6 +32,7 @@ struct ArgPlan {
   ArgKind kind = ArgKind::kIgnored;
   bool mutated = false;
   bool hidden_mutation = false;  // written without an annotation in the schema (running statistics)
+  bool is_factor = false;        // alpha or beta: no part in promotion, and 1 is a constant
   bool is_out = false;           // an `out=` argument: no argument of the rule
   int rule_index = -1;           // position among the functional schema's arguments
 };

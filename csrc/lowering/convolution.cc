@@ -40,10 +40,9 @@ IntList spatial_dims(size_t n) {
   return dims;
 }
 
-// XLA's CPU compiler runs grouped convolutions and those with large windows in slow loops. Up to this
-// many window elements, sums of shifted slices are several times as fast.
+// XLA's CPU compiler runs depthwise convolutions in a slow loop. Up to this many window elements, a
+// sum of shifted slices is ten times as fast.
 constexpr int64_t kUnrolledTaps = 64;
-constexpr int64_t kUnrolledProducts = 16;
 
 int64_t window_size(Value kernel) {
   int64_t n = 1;
@@ -182,47 +181,12 @@ Value correlate_adjoint(Lowering& b, Value input, Value weight, const Geometry& 
   return conv_windows(b, input, kernel, std::move(w), g.groups);
 }
 
-// The gradient in the weight as one product per window element; `w` are the forward windows.
-Value correlate_weight_unrolled(Lowering& b, Value input, Value grad, const Windows& w, int64_t groups,
-                                const Shape& shape) {
-  const DType wide = opmath(input.dtype());
-  Value x = b.optimization_barrier(padded(b, input, w));
-  const IntList out(grad.shape().begin() + 2, grad.shape().end());
-  IntList summed = spatial_dims(out.size());
-  summed.insert(summed.begin(), 0);
-  Values products;
-  for_each_tap(IntList(shape.begin() + 2, shape.end()), [&](const IntList& tap) {
-    Value seen = seen_by(b, x, tap, w, out);
-    Value product;
-    if (groups == 1) {
-      product = b.dot(grad, seen,
-                      stablehlo::DotDims{.lhs_batch = {}, .rhs_batch = {}, .lhs_contract = summed, .rhs_contract = summed},
-                      wide);
-    } else {
-      product = b.sum(b.multiply(b.convert(grad, wide), b.convert(seen, wide)), summed);
-    }
-    products.push_back(b.reshape(product, {shape[0], shape[1], 1}));
-  });
-  return b.reshape(b.concatenate(products, 2), shape);
-}
-
 // The gradient of `correlate` in its weight: input [n, c, ...], grad [n, o, ...] -> `shape`
 // [o, c / groups, k...]. The batch is contracted; groups stay feature groups, for which compilers have
 // better forms than for batch groups.
 Value correlate_weight(Lowering& b, Value input, Value grad, const Geometry& g, const Shape& shape) {
   const int64_t n = input.dim(0);
   const int64_t c = shape[1];
-  const IntList window(shape.begin() + 2, shape.end());
-  const bool single = g.groups > 1 && c == 1 && shape[0] == g.groups;
-  if (b.settings().is_cpu && (g.groups == 1 || single) && numel(window) <= kUnrolledProducts) {
-    Windows w{g.stride, g.padding, IntList(g.spatial), IntList(g.spatial, 1), g.dilation};
-    for (size_t i = 0; i < g.spatial; ++i) {
-      const auto d = static_cast<int64_t>(i) + 2;
-      const int64_t reach = window[i] > 0 ? (window[i] - 1) * g.dilation[i] + (grad.dim(d) - 1) * g.stride[i] + 1 : 0;
-      w.pad_high[i] = reach - input.dim(d) - g.padding[i];
-    }
-    return correlate_weight_unrolled(b, input, grad, w, g.groups, shape);
-  }
   Shape grouped = input.shape();
   grouped[1] = c;
   grouped.insert(grouped.begin() + 1, g.groups);

@@ -1,5 +1,3 @@
-#include <array>
-
 #include "lowering/operator_table.h"
 #include "lowering/resample.h"
 #include "lowering/window.h"
@@ -29,11 +27,11 @@ struct Sampler {
 
   size_t spatial() const { return static_cast<size_t>(input.rank()) - 2; }
   int64_t size(size_t i) const { return input.dim(static_cast<int64_t>(i) + 2); }
-  const Shape& grid_shape() const { return positions[0].at.shape(); }
-  Shape sample_shape() const {
-    Shape shape = grid_shape();
-    shape.insert(shape.begin() + 1, input.dim(1));
-    return shape;
+  // [n, c, out...]
+  Shape result_shape() const { return with_channels(positions[0].at.shape()); }
+  Shape with_channels(Shape points) const {
+    points.insert(points.begin() + 1, input.dim(1));
+    return points;
   }
 
   // [-1, 1] to pixels.
@@ -105,18 +103,18 @@ struct Sampler {
     return out;
   }
 
-  // A per-point value [n, out...] over the channels: [n, c, out...].
+  // A per-point value [n, ...] over the channels: [n, c, ...].
   Value over_channels(Value x) const {
     IntList dims = Lowering::all_dims(x.rank());
     for (size_t i = 1; i < dims.size(); ++i) ++dims[i];
-    return b.broadcast_in_dim(x, sample_shape(), dims);
+    return b.broadcast_in_dim(x, with_channels(x.shape()), dims);
   }
 
   // Input at whole-numbered positions, zero outside.
   Value sample(const Values& at) const {
-    Shape column = grid_shape();
+    Shape column = at[0].shape();
     column.push_back(1);
-    Values columns = {b.reshape(b.iota({DType::kS32, grid_shape()}, 0), column)};
+    Values columns = {b.reshape(b.iota_like(at[0], DType::kS32, 0), column)};
     for (const Value& i : indices(at)) columns.push_back(b.reshape(i, column));
     stablehlo::GatherDims dims;
     dims.offset_dims = {1};
@@ -134,12 +132,17 @@ struct Sampler {
   }
 };
 
-// One point that a sample is a weighted sum of; slopes are the weight's derivatives along each
-// dimension, empty where the weight is constant.
-struct Tap {
+// The points that each sample is a weighted sum of: [n, out..., points]. Slopes are the weights'
+// derivatives along each dimension; none where the weight is constant.
+struct Taps {
   Values at;
   Value weight;
   Values slopes;
+};
+
+// The choices along one dimension, [n, out...] each.
+struct Choices {
+  Values at, weights, derivatives;
 };
 
 Value product_except(Lowering& b, const Values& factors, size_t skipped) {
@@ -150,34 +153,47 @@ Value product_except(Lowering& b, const Values& factors, size_t skipped) {
   return out;
 }
 
-// Tap of one choice of (position, weight, derivative) per dimension.
-Tap tap_of(Lowering& b, Values at, const Values& weights, const Values& derivatives) {
-  Tap tap{std::move(at), product_except(b, weights, weights.size()), {}};
-  for (size_t i = 0; i < weights.size(); ++i) {
-    Value rest = product_except(b, weights, i);
-    tap.slopes.push_back(rest.defined() ? b.multiply(derivatives[i], rest) : derivatives[i]);
+// All combinations of one choice per dimension.
+Taps combined(Lowering& b, const std::vector<Choices>& choices) {
+  const size_t n = choices.size();
+  const Shape& points = choices[0].at[0].shape();
+  Shape grid = points;
+  for (const Choices& c : choices) grid.push_back(static_cast<int64_t>(c.at.size()));
+  Shape flat = points;
+  flat.push_back(1);
+  for (const Choices& c : choices) flat.back() *= static_cast<int64_t>(c.at.size());
+  auto spread = [&](const Values& xs, size_t i) {
+    Values columns;
+    for (const Value& x : xs) columns.push_back(b.unsqueeze(x, x.rank()));
+    IntList dims = Lowering::all_dims(static_cast<int64_t>(points.size()) + 1);
+    dims.back() += static_cast<int64_t>(i);
+    return b.reshape(b.broadcast_in_dim(b.concatenate(columns, columns[0].rank() - 1), grid, dims), flat);
+  };
+  Taps taps;
+  Values weights, derivatives;
+  for (size_t i = 0; i < n; ++i) {
+    taps.at.push_back(spread(choices[i].at, i));
+    weights.push_back(spread(choices[i].weights, i));
+    derivatives.push_back(spread(choices[i].derivatives, i));
   }
-  return tap;
-}
-
-std::vector<Tap> linear_taps(const Sampler& s) {
-  Lowering& b = s.b;
-  const size_t n = s.spatial();
-  std::vector<Tap> taps;
-  for (size_t corner = 0; corner < (size_t{1} << n); ++corner) {
-    Values at, weights, derivatives;
-    for (size_t i = 0; i < n; ++i) {
-      Value x = s.positions[i].at;
-      Value low = b.floor(x);
-      Value fraction = b.subtract(x, low);
-      const bool upper = ((corner >> (n - 1 - i)) & 1) != 0;
-      at.push_back(upper ? b.add_scalar(low, 1) : low);
-      weights.push_back(upper ? fraction : b.subtract(b.full_like(x, 1), fraction));
-      derivatives.push_back(b.full_like(x, upper ? 1 : -1));
-    }
-    taps.push_back(tap_of(b, at, weights, derivatives));
+  taps.weight = product_except(b, weights, n);
+  for (size_t i = 0; i < n; ++i) {
+    Value rest = product_except(b, weights, i);
+    taps.slopes.push_back(rest.defined() ? b.multiply(derivatives[i], rest) : derivatives[i]);
   }
   return taps;
+}
+
+Taps linear_taps(const Sampler& s) {
+  Lowering& b = s.b;
+  std::vector<Choices> choices;
+  for (const Position& p : s.positions) {
+    Value low = b.floor(p.at);
+    Value fraction = b.subtract(p.at, low);
+    Value one = b.full_like(low, 1);
+    choices.push_back({{low, b.add(low, one)}, {b.subtract(one, fraction), fraction}, {b.negate(one), one}});
+  }
+  return combined(b, choices);
 }
 
 // Arithmetic on values, for formulas shared with plain numbers.
@@ -197,40 +213,34 @@ Expr outer(Expr x) { return ((kCubicA * x - 5 * kCubicA) * x + 8 * kCubicA) * x 
 Expr inner_slope(Expr x) { return (3 * (kCubicA + 2) * x - 2 * (kCubicA + 3)) * x; }
 Expr outer_slope(Expr x) { return (3 * kCubicA * x - 10 * kCubicA) * x + 8 * kCubicA; }
 
-std::vector<Tap> cubic_taps(const Sampler& s) {
+Taps cubic_taps(const Sampler& s) {
   Lowering& b = s.b;
-  const size_t n = s.spatial();
-  std::vector<std::array<Value, 4>> at(n), weights(n), derivatives(n);
-  for (size_t i = 0; i < n; ++i) {
+  std::vector<Choices> choices;
+  for (size_t i = 0; i < s.spatial(); ++i) {
     Value x = s.positions[i].at;
     Value low = b.floor(x);
     const Expr t{&b, b.subtract(x, low)};
     const Expr rest = -1 * t + 1;
-    weights[i] = {outer(t + 1).v, inner(t).v, inner(rest).v, outer(rest + 1).v};
-    derivatives[i] = {outer_slope(t + 1).v, inner_slope(t).v, (-1 * inner_slope(rest)).v,
-                      (-1 * outer_slope(rest + 1)).v};
-    for (size_t k = 0; k < 4; ++k) {
-      Value whole = b.add_scalar(low, static_cast<double>(k) - 1);
-      at[i][k] = s.padded({whole, b.full_like(whole, 1)}, i).at;
+    Values at;
+    for (int k = -1; k <= 2; ++k) {
+      Value whole = b.add_scalar(low, k);
+      at.push_back(s.padded({whole, b.full_like(whole, 1)}, i).at);
     }
+    choices.push_back({at,
+                       {outer(t + 1).v, inner(t).v, inner(rest).v, outer(rest + 1).v},
+                       {outer_slope(t + 1).v, inner_slope(t).v, (-1 * inner_slope(rest)).v,
+                        (-1 * outer_slope(rest + 1)).v}});
   }
-  std::vector<Tap> taps;
-  for (size_t y = 0; y < 4; ++y) {
-    for (size_t x = 0; x < 4; ++x) {
-      taps.push_back(tap_of(b, {at[0][y], at[1][x]}, {weights[0][y], weights[1][x]},
-                            {derivatives[0][y], derivatives[1][x]}));
-    }
-  }
-  return taps;
+  return combined(b, choices);
 }
 
-std::vector<Tap> taps_of(const Sampler& s) {
+Taps taps_of(const Sampler& s) {
   if (s.interpolation == Interpolation::kLinear) return linear_taps(s);
   if (s.interpolation == Interpolation::kCubic) return cubic_taps(s);
-  Tap tap;
-  for (const Position& p : s.positions) tap.at.push_back(s.b.round_even(p.at));
-  tap.weight = s.b.full_like(s.positions[0].at, 1);
-  return {tap};
+  Taps taps;
+  for (const Position& p : s.positions) taps.at.push_back(s.b.unsqueeze(s.b.round_even(p.at), p.at.rank()));
+  taps.weight = s.b.full_like(taps.at[0], 1);
+  return taps;
 }
 
 Sampler sampler(Lowering& b, Value input, Value grid, int64_t interpolation, int64_t padding, bool align_corners) {
@@ -241,61 +251,46 @@ Sampler sampler(Lowering& b, Value input, Value grid, int64_t interpolation, int
 
 Value grid_sampler(Lowering& b, Value input, Value grid, int64_t interpolation, int64_t padding, bool align_corners) {
   const Sampler s = sampler(b, input, grid, interpolation, padding, align_corners);
-  if (numel(s.sample_shape()) == 0) return b.constant(input.dtype(), 0, s.sample_shape());
-  Value sum;
-  for (const Tap& tap : taps_of(s)) {
-    Value term = s.sample(tap.at);
-    if (s.interpolation != Interpolation::kNearest) term = b.multiply(term, s.over_channels(tap.weight));
-    sum = sum.defined() ? b.add(sum, term) : term;
-  }
-  return sum;
+  if (numel(s.result_shape()) == 0) return b.constant(input.dtype(), 0, s.result_shape());
+  const Taps taps = taps_of(s);
+  Value found = s.sample(taps.at);
+  if (s.interpolation == Interpolation::kNearest) return b.reshape(found, s.result_shape());
+  return b.sum(b.multiply(found, s.over_channels(taps.weight)), IntList{found.rank() - 1});
 }
 
 // Flat positions in a plane of the input, clamped into it.
 Value flat_index(const Sampler& s, const Values& at) {
-  Value flat;
-  for (size_t i = 0; i < at.size(); ++i) {
-    Value index = s.indices(at)[i];
-    if (i == 0) {
-      flat = index;
-    } else {
-      flat = s.b.add(s.b.multiply(flat, s.b.constant_int(DType::kS32, s.size(i), flat.shape())), index);
-    }
+  const Values indices = s.indices(at);
+  Value flat = indices[0];
+  for (size_t i = 1; i < at.size(); ++i) {
+    flat = s.b.add(s.b.multiply(flat, s.b.constant_int(DType::kS32, s.size(i), flat.shape())), indices[i]);
   }
   return flat;
 }
 
-Value input_gradient(const Sampler& s, Value grad, const std::vector<Tap>& taps) {
+// grad, [n, c, out...], once per tap.
+Value per_tap(const Sampler& s, Value grad, const Taps& taps) {
+  return s.b.broadcast_in_dim(grad, s.with_channels(taps.weight.shape()), Lowering::all_dims(grad.rank()));
+}
+
+Value input_gradient(const Sampler& s, Value grad, const Taps& taps) {
   Lowering& b = s.b;
-  const Shape rows = {grad.dim(0), grad.dim(1), grad.numel() / (grad.dim(0) * grad.dim(1))};
-  Values updates, positions;
-  for (const Tap& tap : taps) {
-    Value share = b.multiply(grad, s.over_channels(tap.weight));
-    share = b.select(s.over_channels(s.inside(tap.at)), share, b.zeros_like(share));
-    updates.push_back(b.reshape(share, rows));
-    positions.push_back(b.reshape(s.over_channels(flat_index(s, tap.at)), rows));
-  }
-  return add_at(b, b.concatenate(updates, 2), b.concatenate(positions, 2), s.input.shape(),
+  Value share = b.multiply(per_tap(s, grad, taps), s.over_channels(taps.weight));
+  share = b.select(s.over_channels(s.inside(taps.at)), share, b.zeros_like(share));
+  return add_at(b, share, s.over_channels(flat_index(s, taps.at)), s.input.shape(),
                 static_cast<int64_t>(s.spatial()));
 }
 
-Value grid_gradient(const Sampler& s, Value grad, const std::vector<Tap>& taps, const Shape& grid_shape) {
+Value grid_gradient(const Sampler& s, Value grad, const Taps& taps, const Shape& grid_shape) {
   Lowering& b = s.b;
-  const size_t n = s.spatial();
   if (s.interpolation == Interpolation::kNearest) return b.constant(grad.dtype(), 0, grid_shape);
-  Values sums(n);
-  for (const Tap& tap : taps) {
-    Value dot = b.sum(b.multiply(s.sample(tap.at), grad), IntList{1});
-    for (size_t i = 0; i < n; ++i) {
-      Value term = b.multiply(dot, tap.slopes[i]);
-      sums[i] = sums[i].defined() ? b.add(sums[i], term) : term;
-    }
-  }
-  Shape column = s.grid_shape();
-  column.push_back(1);
+  Value dot = b.sum(b.multiply(s.sample(taps.at), per_tap(s, grad, taps)), IntList{1});
   Values columns;
-  for (size_t i = n; i-- > 0;) columns.push_back(b.reshape(b.multiply(sums[i], s.positions[i].slope), column));
-  return b.concatenate(columns, static_cast<int64_t>(column.size()) - 1);
+  for (size_t i = s.spatial(); i-- > 0;) {
+    Value total = b.sum(b.multiply(dot, taps.slopes[i]), IntList{dot.rank() - 1});
+    columns.push_back(b.unsqueeze(b.multiply(total, s.positions[i].slope), total.rank()));
+  }
+  return b.concatenate(columns, columns[0].rank() - 1);
 }
 
 Results grid_sampler_backward(Lowering& b, Value grad, Value input, Value grid, int64_t interpolation, int64_t padding,
@@ -307,7 +302,7 @@ Results grid_sampler_backward(Lowering& b, Value grad, Value input, Value grid, 
     return out;
   }
   const Sampler s = sampler(b, input, grid, interpolation, padding, align_corners);
-  const std::vector<Tap> taps = taps_of(s);
+  const Taps taps = taps_of(s);
   if (output_mask[0] != 0) out[0] = input_gradient(s, grad, taps);
   if (output_mask[1] != 0) out[1] = grid_gradient(s, grad, taps, grid.shape());
   return out;

@@ -3,6 +3,7 @@
 
 #include "lowering/factorisation.h"
 #include "lowering/families.h"
+#include "lowering/least_squares.h"
 #include "lowering/operator_table.h"
 
 namespace torch_tpu::lowering {
@@ -316,6 +317,7 @@ void register_linalg(OperatorTable& table) {
   table.add("ormqr", ormqr);
   table.add("_linalg_eigh", linalg_eigh);
   table.add("_linalg_svd", linalg_svd);
+  table.add("linalg_lstsq", least_squares);
   table.add("linalg_matrix_exp", linalg_matrix_exp);
   table.add("linalg_cross", cross, {.promotion = Promotion::kResult});
 }

@@ -107,8 +107,10 @@ Value binary_cross_entropy_with_logits(Lowering& b, Value x, Value target, std::
   return reduce_loss(b, b.convert(losses, opmath(dtype)), reduction);
 }
 
+// The same: exp overflows where PyTorch's does.
 Value soft_margin_loss(Lowering& b, Value x, Value target, int64_t reduction) {
-  return reduce_loss(b, b.log1p(b.exp(b.negate(b.bmul(target, x)))), reduction);
+  Value losses = b.log1p(b.exp(b.negate(b.bmul(target, x))));
+  return reduce_loss(b, b.convert(losses, opmath(losses.dtype())), reduction);
 }
 
 Value soft_margin_loss_backward(Lowering& b, Value grad, Value x, Value target, int64_t reduction) {
@@ -130,7 +132,7 @@ void register_loss(OperatorTable& table) {
   table.add("binary_cross_entropy", binary_cross_entropy, kMath);
   table.add("binary_cross_entropy_backward", binary_cross_entropy_backward, kMath);
   table.add("binary_cross_entropy_with_logits", binary_cross_entropy_with_logits, {.promotion = Promotion::kResult});
-  table.add("soft_margin_loss", soft_margin_loss, kMath);
+  table.add("soft_margin_loss", soft_margin_loss, {.promotion = Promotion::kResult});
   table.add("soft_margin_loss_backward", soft_margin_loss_backward, kMath);
 
   register_nll_loss(table);

@@ -1,5 +1,6 @@
 #include "runtime/program.h"
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "pjrt/compile_options.h"
+#include "runtime/excess_precision.h"
 
 namespace torch_tpu::runtime {
 namespace {
@@ -23,6 +25,8 @@ struct State {
   int64_t dumped = 0;
 };
 
+std::atomic<bool> excess_precision{false};
+
 State& state() {
   static auto* s = new State();
   return *s;
@@ -32,7 +36,7 @@ State& state() {
 // bfloat16 rounds after each operation.
 std::map<std::string, pjrt::OptionValue> overrides_for(const CompileRequest& request) {
   std::map<std::string, pjrt::OptionValue> o;
-  o["xla_allow_excess_precision"] = false;
+  o["xla_allow_excess_precision"] = allow_excess_precision();
   if (Runtime::get().capabilities().is_cpu) {
     o["xla_cpu_enable_fast_min_max"] = false;
     if (request.effort == Effort::kEager) o["xla_backend_optimization_level"] = int64_t{1};
@@ -64,6 +68,10 @@ void dump(const CompileRequest& request, int64_t number) {
 }
 
 }  // namespace
+
+void set_allow_excess_precision(bool allow) { excess_precision = allow; }
+
+bool allow_excess_precision() { return excess_precision; }
 
 Program::Program(pjrt::LoadedExecutable executable, CompileRequest request)
     : executable_(std::move(executable)), request_(std::move(request)) {}
