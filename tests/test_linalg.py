@@ -182,7 +182,7 @@ def test_cross_products_agree_with_cpu(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("driver", ["gels", "gelsy"])
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd"])
 def test_least_squares_agree_with_cpu(driver: str, dtype: torch.dtype) -> None:
     for rows, columns in ((6, 3), (3, 6), (4, 4)):
         a, b = random(2, rows, columns, dtype=dtype), random(2, rows, 2, dtype=dtype)

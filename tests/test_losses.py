@@ -86,6 +86,8 @@ def test_ctc_loss_of_samples_of_different_lengths(concatenated):
     padded = torch.randint(1, 6, (3, 5))
     flat = torch.cat([padded[i, :n] for i, n in enumerate(targets)])
     check(
-        lambda x, t: F.ctc_loss(x.log_softmax(2), t, lengths, targets, reduction="none", zero_infinity=True),
+        lambda x, t: F.ctc_loss(
+            x.log_softmax(2), t, lengths, targets, reduction="none", zero_infinity=True
+        ),
         torch.randn(12, 3, 6), flat if concatenated else padded,
     )  # fmt: skip

@@ -77,7 +77,8 @@ def test_unscaling_reports_gradients_that_are_not_finite():
     torch._amp_foreach_non_finite_check_and_unscale_(
         grads[:1], found, torch.tensor([0.5], device="tpu")
     )
-    assert grads[0].tolist() == [1.0, 2.0] and found.item() == 0
+    assert grads[0].tolist() == [1.0, 2.0]
+    assert found.item() == 0
     torch._amp_foreach_non_finite_check_and_unscale_(
         grads, found, torch.tensor([1.0], device="tpu")
     )

@@ -44,9 +44,16 @@ def test_interpolation_by_a_factor_agrees_with_cpu(mode: str, scale: float) -> N
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("size", [(3, 4), (9, 20)])
-def test_antialiased_interpolation_agrees_with_cpu(mode: str, size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_antialiased_interpolation_agrees_with_cpu(
+    mode: str, size: tuple[int, int], align_corners: bool
+) -> None:
     x = torch.randn(1, 2, 8, 11)
-    assert_agrees(lambda x: nf.interpolate(x, size, mode=mode, antialias=True), x, **CLOSE)
+    assert_agrees(
+        lambda x: nf.interpolate(x, size, mode=mode, antialias=True, align_corners=align_corners),
+        x,
+        **CLOSE,
+    )
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])

@@ -53,7 +53,8 @@ compiler::GraphRunner::Graph graph_of(py::object function) {
 void bind_compiler(py::module_& m) {
   py::class_<compiler::GraphRunner>(m, "_GraphRunner")
       .def(py::init([](std::string name, py::object function) {
-             return std::make_unique<compiler::GraphRunner>(std::move(name), graph_of(std::move(function)));
+             return std::make_unique<compiler::GraphRunner>(std::move(name),
+                                                            graph_of(std::move(function)));
            }),
            py::arg("name"), py::arg("function"))
       .def("__call__",

@@ -26,9 +26,8 @@ namespace py = pybind11;
 using runtime::Runtime;
 
 int checked_device(int index) {
-  TORCH_CHECK(index >= 0 && index < Runtime::device_count(),
-              "TPU error: invalid device ordinal ", index, ": there are ", Runtime::device_count(),
-              " devices");
+  TORCH_CHECK(index >= 0 && index < Runtime::device_count(), "TPU error: invalid device ordinal ",
+              index, ": there are ", Runtime::device_count(), " devices");
   return index;
 }
 

@@ -14,15 +14,18 @@ namespace py = pybind11;
 void bind_programs(py::module_& m) {
   m.def("_fallback_report", &eager::fallback_report);
   m.def("_clear_fallback_report", &eager::clear_fallback_report);
-  m.def("_set_float32_matmul_precision", [](int passes) { eager::global_settings().float32_matmul = passes; });
-  m.def("_get_float32_matmul_precision", [] { return eager::global_settings().float32_matmul.load(); });
+  m.def("_set_float32_matmul_precision",
+        [](int passes) { eager::global_settings().float32_matmul = passes; });
+  m.def("_get_float32_matmul_precision",
+        [] { return eager::global_settings().float32_matmul.load(); });
   m.def("_set_launch_blocking", [](bool on) { eager::global_settings().launch_blocking = on; });
   m.def("_get_launch_blocking", [] { return eager::global_settings().launch_blocking.load(); });
   m.def("_set_allow_excess_precision", [](bool on) {
     eager::global_settings().allow_excess_precision = on;
     runtime::set_allow_excess_precision(on);
   });
-  m.def("_get_allow_excess_precision", [] { return eager::global_settings().allow_excess_precision.load(); });
+  m.def("_get_allow_excess_precision",
+        [] { return eager::global_settings().allow_excess_precision.load(); });
   m.def("_compile_stats", [] {
     const runtime::CompileStats s = runtime::compile_stats();
     py::dict d;

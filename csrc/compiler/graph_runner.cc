@@ -14,17 +14,20 @@ namespace {
 TORCH_LIBRARY(torch_tpu_internal, m) { m.def("graph(Tensor[] inputs) -> Tensor[]"); }
 
 const eager::OpPlan& graph_plan() {
-  static const eager::OpPlan plan(c10::Dispatcher::singleton().findSchemaOrThrow("torch_tpu_internal::graph", ""));
+  static const eager::OpPlan plan(
+      c10::Dispatcher::singleton().findSchemaOrThrow("torch_tpu_internal::graph", ""));
   return plan;
 }
 
 }  // namespace
 
-GraphRunner::GraphRunner(std::string name, Graph graph) : name_(std::move(name)), graph_(std::move(graph)) {}
+GraphRunner::GraphRunner(std::string name, Graph graph)
+    : name_(std::move(name)), graph_(std::move(graph)) {}
 
 std::vector<c10::IValue> GraphRunner::run(const std::vector<c10::IValue>& inputs) {
   return eager::translated([&] {
-    c10::Device device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(eager::current_device()));
+    c10::Device device(c10::DeviceType::PrivateUse1,
+                       static_cast<c10::DeviceIndex>(eager::current_device()));
     for (const c10::IValue& v : inputs) {
       if (v.isTensor() && v.toTensor().defined() && v.toTensor().is_privateuseone()) {
         device = v.toTensor().device();
@@ -45,7 +48,9 @@ std::vector<c10::IValue> GraphRunner::run(const std::vector<c10::IValue>& inputs
     eager::Call call;
     eager::gather(graph_plan(), stack.data(), call);
     for (const c10::IValue& v : moved) {
-      if (!v.isTensor()) call.key.push_back(v.isInt() ? static_cast<uint64_t>(v.toInt()) : std::hash<double>()(v.toScalar().toDouble()));
+      if (!v.isTensor())
+        call.key.push_back(v.isInt() ? static_cast<uint64_t>(v.toInt())
+                                     : std::hash<double>()(v.toScalar().toDouble()));
     }
     const eager::Entry* entry = table_.find(call.key);
     if (entry == nullptr) {

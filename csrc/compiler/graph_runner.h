@@ -11,9 +11,9 @@
 
 namespace torch_tpu::compiler {
 
-// A graph of ATen calls as one program per set of input types. The graph is a function over tensors,
-// called once for each new set under a trace; afterwards only programs run. Inputs that the graph
-// writes to are donated.
+// A graph of ATen calls as one program per set of input types. The graph is a function over
+// tensors, called once for each new set under a trace; afterwards only programs run. Inputs that
+// the graph writes to are donated.
 class GraphRunner {
  public:
   // `graph` gets the inputs and gives the outputs: tensors, undefined tensors or constants.

@@ -16,7 +16,17 @@ namespace torch_tpu::eager {
 namespace {
 
 // Tags of the words that start an argument in the key; the low byte.
-enum Tag : uint64_t { kNone = 1, kTensorTag, kListTag, kNumberTag, kOperandTag, kZeroDimTag, kIntsTag, kDoublesTag, kStringTag };
+enum Tag : uint64_t {
+  kNone = 1,
+  kTensorTag,
+  kListTag,
+  kNumberTag,
+  kOperandTag,
+  kZeroDimTag,
+  kIntsTag,
+  kDoublesTag,
+  kStringTag
+};
 
 // Flags of a tensor word.
 constexpr uint64_t kContiguousFlag = uint64_t{1} << 24;
@@ -24,13 +34,16 @@ constexpr uint64_t kWholeFlag = uint64_t{1} << 25;
 constexpr uint64_t kUnwrittenFlag = uint64_t{1} << 26;
 constexpr uint64_t kAliasFlag = uint64_t{1} << 27;
 
-[[noreturn, gnu::cold, gnu::noinline]] void mixed_devices(const Call& call, const at::Tensor& other, int arg) {
+[[noreturn, gnu::cold, gnu::noinline]] void mixed_devices(const Call& call, const at::Tensor& other,
+                                                          int arg) {
   std::string where = "cpu";
   for (const TensorArgument& t : call.tensors) where = t.tensor->device().str();
   if (call.tensors.empty()) where = "tpu:" + std::to_string(current_device());
-  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", where, " and ",
-              other.device().str(), "! (when checking argument '",
-              call.plan->op.schema().arguments()[static_cast<size_t>(arg)].name(), "' of ", call.plan->name, ")");
+  TORCH_CHECK(false,
+              "Expected all tensors to be on the same device, but found at least two devices, ",
+              where, " and ", other.device().str(), "! (when checking argument '",
+              call.plan->op.schema().arguments()[static_cast<size_t>(arg)].name(), "' of ",
+              call.plan->name, ")");
 }
 
 void add_operand(Call& call, OperandArgument operand, Tag tag) {
@@ -41,7 +54,8 @@ void add_operand(Call& call, OperandArgument operand, Tag tag) {
 }
 
 [[gnu::cold, gnu::noinline]] void add_cpu_tensor(Call& call, const at::Tensor& t, int arg) {
-  if (!t.is_cpu() || t.dim() != 0 || call.plan->args[static_cast<size_t>(arg)].mutated) mixed_devices(call, t, arg);
+  if (!t.is_cpu() || t.dim() != 0 || call.plan->args[static_cast<size_t>(arg)].mutated)
+    mixed_devices(call, t, arg);
   OperandArgument operand;
   operand.value = t.item();
   operand.arg = arg;
@@ -51,8 +65,8 @@ void add_operand(Call& call, OperandArgument operand, Tag tag) {
   add_operand(call, std::move(operand), kZeroDimTag);
 }
 
-// The first tensor argument with this storage, `position` if there is none. Long lists (optimizers) go
-// through a map.
+// The first tensor argument with this storage, `position` if there is none. Long lists (optimizers)
+// go through a map.
 int first_with_cell(Call& call, Cell* cell, int position) {
   constexpr int kScan = 16;
   if (position < kScan) {
@@ -62,7 +76,8 @@ int first_with_cell(Call& call, Cell* cell, int position) {
     return position;
   }
   if (call.positions.empty()) {
-    for (int i = 0; i < position; ++i) call.positions.try_emplace(call.tensors[static_cast<size_t>(i)].cell, i);
+    for (int i = 0; i < position; ++i)
+      call.positions.try_emplace(call.tensors[static_cast<size_t>(i)].cell, i);
   }
   return call.positions.try_emplace(cell, position).first->second;
 }
@@ -74,7 +89,8 @@ void add_tensor(Call& call, const at::Tensor& t, int arg, bool mutated) {
     return;
   }
   const c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
-  TORCH_CHECK(is_tpu_storage(*storage), call.plan->name, ": the tensor has no storage on the device");
+  TORCH_CHECK(is_tpu_storage(*storage), call.plan->name,
+              ": the tensor has no storage on the device");
   Cell* cell = static_cast<Cell*>(storage->data_ptr().get_context());
   const auto position = static_cast<int>(call.tensors.size());
   TensorArgument a;
@@ -92,17 +108,21 @@ void add_tensor(Call& call, const at::Tensor& t, int arg, bool mutated) {
   const bool alias = a.storage != position;
   if (!alias) {
     a.buffer = cell->buffer();
-    if (!a.buffer) [[unlikely]] cell->throw_if_failed();
+    if (!a.buffer) [[unlikely]]
+      cell->throw_if_failed();
   }
-  const runtime::Buffer* buffer = alias ? call.tensors[static_cast<size_t>(a.storage)].buffer.get() : a.buffer.get();
+  const runtime::Buffer* buffer =
+      alias ? call.tensors[static_cast<size_t>(a.storage)].buffer.get() : a.buffer.get();
   const auto dtype = impl->dtype().toScalarType();
   const auto sizes = impl->sizes();
   const bool contiguous = impl->is_contiguous();
   const auto offset = impl->storage_offset();
-  a.whole = offset == 0 && impl->numel() * static_cast<int64_t>(impl->itemsize()) == cell->bytes() &&
+  a.whole = offset == 0 &&
+            impl->numel() * static_cast<int64_t>(impl->itemsize()) == cell->bytes() &&
             (contiguous || impl->is_non_overlapping_and_dense()) &&
             (buffer == nullptr || buffer->type().dtype == dtype_of(dtype));
-  uint64_t word = kTensorTag | (static_cast<uint64_t>(dtype) << 8) | (static_cast<uint64_t>(sizes.size()) << 16);
+  uint64_t word = kTensorTag | (static_cast<uint64_t>(dtype) << 8) |
+                  (static_cast<uint64_t>(sizes.size()) << 16);
   if (contiguous) word |= kContiguousFlag;
   if (a.whole) word |= kWholeFlag;
   if (buffer == nullptr) word |= kUnwrittenFlag;
@@ -244,16 +264,18 @@ void gather(const OpPlan& plan, const c10::IValue* args, Call& call) {
         const auto list = v.toListRef();
         call.key.push_back(kIntsTag | (static_cast<uint64_t>(list.size()) << 8));
         for (const c10::IValue& item : list) {
-          call.key.push_back(static_cast<uint64_t>(item.isInt()    ? item.toInt()
-                                                   : item.isBool() ? item.toBool()
-                                                                   : item.toSymInt().guard_int(__FILE__, __LINE__)));
+          call.key.push_back(static_cast<uint64_t>(
+              item.isInt()    ? item.toInt()
+              : item.isBool() ? item.toBool()
+                              : item.toSymInt().guard_int(__FILE__, __LINE__)));
         }
         break;
       }
       case ArgKind::kDoubleList: {
         const auto list = v.toListRef();
         call.key.push_back(kDoublesTag | (static_cast<uint64_t>(list.size()) << 8));
-        for (const c10::IValue& item : list) call.key.push_back(std::bit_cast<uint64_t>(item.toDouble()));
+        for (const c10::IValue& item : list)
+          call.key.push_back(std::bit_cast<uint64_t>(item.toDouble()));
         break;
       }
       case ArgKind::kScalarList: {
@@ -265,7 +287,8 @@ void gather(const OpPlan& plan, const c10::IValue* args, Call& call) {
       case ArgKind::kString: {
         const std::string_view text = v.toStringView();
         call.key.push_back(kStringTag | (static_cast<uint64_t>(text.size()) << 8));
-        for (char c : text) call.key.push_back(static_cast<uint64_t>(static_cast<unsigned char>(c)));
+        for (char c : text)
+          call.key.push_back(static_cast<uint64_t>(static_cast<unsigned char>(c)));
         break;
       }
       case ArgKind::kGenerator:
@@ -274,13 +297,16 @@ void gather(const OpPlan& plan, const c10::IValue* args, Call& call) {
       case ArgKind::kDevice:
         if (call.tensors.empty()) {
           const c10::Device device = v.toDevice();
-          if (device.is_privateuseone()) call.device = device.has_index() ? device.index() : current_device();
+          if (device.is_privateuseone())
+            call.device = device.has_index() ? device.index() : current_device();
         }
         break;
       case ArgKind::kIgnored:
         // Layouts and memory formats shape the result's metadata.
         call.key.push_back(kNumberTag | (4u << 8));
-        call.key.push_back(v.isInt() ? static_cast<uint64_t>(v.toInt()) : v.isBool() ? v.toBool() : 0);
+        call.key.push_back(v.isInt()    ? static_cast<uint64_t>(v.toInt())
+                           : v.isBool() ? v.toBool()
+                                        : 0);
         break;
     }
   }
@@ -291,9 +317,12 @@ void gather(const OpPlan& plan, const c10::IValue* args, Call& call) {
 namespace {
 
 runtime::ScalarBits operand_bits(const OperandArgument& operand, DType dtype) {
-  if (operand.value.isComplex()) return runtime::scalar_bits(dtype, std::complex<double>(operand.value.toComplexDouble()));
-  if (operand.value.isFloatingPoint()) return runtime::scalar_bits(dtype, std::complex<double>(operand.value.toDouble()));
-  if (operand.value.isBoolean()) return runtime::scalar_bits(dtype, int64_t{operand.value.toBool()});
+  if (operand.value.isComplex())
+    return runtime::scalar_bits(dtype, std::complex<double>(operand.value.toComplexDouble()));
+  if (operand.value.isFloatingPoint())
+    return runtime::scalar_bits(dtype, std::complex<double>(operand.value.toDouble()));
+  if (operand.value.isBoolean())
+    return runtime::scalar_bits(dtype, int64_t{operand.value.toBool()});
   // uint64 values above 2^63 keep their bits.
   if (operand.value.type() == c10::ScalarType::UInt64) {
     return runtime::scalar_bits(dtype, static_cast<int64_t>(operand.value.toUInt64()));
@@ -316,11 +345,13 @@ void run(const Entry& entry, Call& call, std::vector<at::Tensor>& results) {
           arguments.push_back(call.tensors[input.index].buffer->raw());
           break;
         case Entry::Input::Kind::kOperand:
-          kept.push_back(runtime::scalar_buffer(operand_bits(call.operands[input.index], input.dtype), *device));
+          kept.push_back(runtime::scalar_buffer(
+              operand_bits(call.operands[input.index], input.dtype), *device));
           arguments.push_back(kept.back()->raw());
           break;
         case Entry::Input::Kind::kRandom: {
-          const RandomState state = reserve_random(call.generator, call.device, entry.random_blocks);
+          const RandomState state =
+              reserve_random(call.generator, call.device, entry.random_blocks);
           const uint64_t words[2] = {state.seed, state.offset};
           static const TensorType* const type = runtime::intern_type({DType::kU64, {2}});
           kept.push_back(runtime::Runtime::get().to_device(words, type, *device));
@@ -347,22 +378,24 @@ void run(const Entry& entry, Call& call, std::vector<at::Tensor>& results) {
     device->reserve(entry.output_bytes - reused);
     produced.resize(entry.outputs.size());
     try {
-      entry.program->executable().execute(arguments.data(), arguments.size(), produced.data(), device->raw(),
-                                          shared.span());
+      entry.program->executable().execute(arguments.data(), arguments.size(), produced.data(),
+                                          device->raw(), shared.span());
     } catch (const Error& error) {
       throw error.with_context(entry.origin);
     }
     for (const auto& [input, tensor] : entry.donations) {
       const runtime::BufferRef& buffer = call.tensors[tensor].buffer;
-      if (std::find(shared.begin(), shared.end(), static_cast<int64_t>(input)) == shared.end()) buffer->donated();
+      if (std::find(shared.begin(), shared.end(), static_cast<int64_t>(input)) == shared.end())
+        buffer->donated();
     }
   }
   results.reserve(entry.results.size());
   for (const TensorSpec& spec : entry.results) {
     if (spec.alias >= 0) {
       const at::Tensor& base = *call.tensors[static_cast<size_t>(spec.alias)].tensor;
-      at::Tensor view = make_tensor(spec, c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
-                                              base.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()));
+      at::Tensor view = make_tensor(
+          spec, c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+                    base.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()));
       view.unsafeGetTensorImpl()->set_storage_offset(spec.offset);
       results.push_back(std::move(view));
     } else if (spec.defined) {
@@ -374,7 +407,8 @@ void run(const Entry& entry, Call& call, std::vector<at::Tensor>& results) {
   for (size_t i = 0; i < produced.size(); ++i) {
     const Entry::Output& output = entry.outputs[i];
     auto buffer = std::make_shared<runtime::Buffer>(
-        pjrt::Buffer(entry.program->executable().api(), produced[i]), output.type, *device, &entry.origin);
+        pjrt::Buffer(entry.program->executable().api(), produced[i]), output.type, *device,
+        &entry.origin);
     if (global_settings().launch_blocking.load(std::memory_order_relaxed)) buffer->await();
     Cell* cell = output.tensor >= 0 ? call.tensors[static_cast<size_t>(output.tensor)].cell
                                     : cell_of(results[static_cast<size_t>(output.result)]);
@@ -382,7 +416,8 @@ void run(const Entry& entry, Call& call, std::vector<at::Tensor>& results) {
   }
 }
 
-void push_returns(const Entry& entry, const OpPlan& plan, std::vector<at::Tensor>& results, torch::jit::Stack& stack) {
+void push_returns(const Entry& entry, const OpPlan& plan, std::vector<at::Tensor>& results,
+                  torch::jit::Stack& stack) {
   const size_t num_args = plan.args.size();
   if (entry.returns.size() == 1 && entry.returns[0].alias < 0 && !entry.returns[0].is_list &&
       !entry.returns[0].is_constant) {

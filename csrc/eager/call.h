@@ -60,17 +60,17 @@ struct Entry {
   std::vector<runtime::BufferRef> captured;
   std::vector<std::pair<uint32_t, uint32_t>> donations;  // input, tensor argument
   struct Output {
-    int result = -1;   // new tensor number, or
-    int tensor = -1;   // the tensor argument whose storage it becomes
+    int result = -1;  // new tensor number, or
+    int tensor = -1;  // the tensor argument whose storage it becomes
     const TensorType* type = nullptr;
   };
   std::vector<Output> outputs;
   std::vector<TensorSpec> results;  // new tensors
   // How results fill the schema's returns: one per return.
   struct Return {
-    int alias = -1;       // argument to hand back
-    uint32_t first = 0;   // first new tensor
-    uint32_t count = 1;   // how many (a Tensor[] return)
+    int alias = -1;      // argument to hand back
+    uint32_t first = 0;  // first new tensor
+    uint32_t count = 1;  // how many (a Tensor[] return)
     bool is_list = false;
     c10::IValue constant;  // a return that is no tensor
     bool is_constant = false;
@@ -90,7 +90,8 @@ void gather(const OpPlan& plan, const c10::IValue* args, Call& call);
 // Runs a cached program on the call's buffers; gives the new tensors and writes the mutated cells.
 void run(const Entry& entry, Call& call, std::vector<at::Tensor>& results);
 // Replaces the arguments on the stack by the returns.
-void push_returns(const Entry& entry, const OpPlan& plan, std::vector<at::Tensor>& results, torch::jit::Stack& stack);
+void push_returns(const Entry& entry, const OpPlan& plan, std::vector<at::Tensor>& results,
+                  torch::jit::Stack& stack);
 
 // "aten::add.Tensor(float32[8, 8], float32[8, 8])"
 std::string describe(const Call& call);

@@ -44,7 +44,9 @@ DType number_dtype(const Scalar& s, bool wide) {
 
 // The type of a number for promotion: a Python float is double, wrapped.
 DType category_dtype(const Scalar& s) {
-  return s.kind == Scalar::Kind::kDouble ? DType::kF64 : s.kind == Scalar::Kind::kComplex ? DType::kC128 : number_dtype(s, true);
+  return s.kind == Scalar::Kind::kDouble    ? DType::kF64
+         : s.kind == Scalar::Kind::kComplex ? DType::kC128
+                                            : number_dtype(s, true);
 }
 
 void check_overlap(const Call& call) {
@@ -56,7 +58,8 @@ void check_overlap(const Call& call) {
     for (size_t j = 0; j < call.tensors.size(); ++j) {
       const TensorArgument& b = call.tensors[j];
       if (i == j || a.cell != b.cell) continue;
-      // In place through a list, each tensor is its own input; elsewhere inputs may be the output itself.
+      // In place through a list, each tensor is its own input; elsewhere inputs may be the output
+      // itself.
       at::assert_no_partial_overlap(*a.tensor, *b.tensor);
     }
   }
@@ -94,9 +97,10 @@ class ArgumentBuilder {
   Value next_tensor(const at::Tensor& t) {
     if (!t.is_privateuseone()) return next_zero_dim();
     const size_t index = tensor_++;
-    const auto rank = t.unsafeGetTensorImpl()->is_wrapped_number() ? PromotionOperand::Rank::kWrapped
-                      : t.dim() == 0                               ? PromotionOperand::Rank::kZeroDim
-                                                                   : PromotionOperand::Rank::kDimensioned;
+    const auto rank = t.unsafeGetTensorImpl()->is_wrapped_number()
+                          ? PromotionOperand::Rank::kWrapped
+                      : t.dim() == 0 ? PromotionOperand::Rank::kZeroDim
+                                     : PromotionOperand::Rank::kDimensioned;
     operands_.push_back({dtype_of(t.scalar_type()), rank});
     return program().read(context_.storage(call_, index), view_of(t));
   }
@@ -106,11 +110,13 @@ class ArgumentBuilder {
     const size_t index = operand_++;
     const OperandArgument& o = call_.operands[index];
     const DType own = dtype_of(o.dtype);
-    operands_.push_back({own, o.wrapped ? PromotionOperand::Rank::kWrapped : PromotionOperand::Rank::kZeroDim});
+    operands_.push_back(
+        {own, o.wrapped ? PromotionOperand::Rank::kWrapped : PromotionOperand::Rank::kZeroDim});
     DType dtype = is_half(own) || is_float8(own) ? DType::kF32 : own;
     if (o.wrapped) dtype = number_dtype(to_scalar(o.value), wide_);
     const DType result = o.wrapped ? dtype : own;
-    if (auto v = context_.operand(call_, index, dtype)) return program().builder().convert(*v, result);
+    if (auto v = context_.operand(call_, index, dtype))
+      return program().builder().convert(*v, result);
     return program().builder().scalar(result, to_scalar(o.value));
   }
 
@@ -217,7 +223,8 @@ class ArgumentBuilder {
       case Promotion::kResult:
       case Promotion::kFloat:
         if (!operands_.empty()) target = lowering::result_type(operands_, default_float);
-        if (target && options.promotion == Promotion::kFloat && is_integral(*target)) target = default_float;
+        if (target && options.promotion == Promotion::kFloat && is_integral(*target))
+          target = default_float;
         break;
       case Promotion::kOutput:
         if (b.num_outputs() > 0) target = b.out().dtype;
@@ -251,7 +258,8 @@ class ArgumentBuilder {
 };
 
 // The new tensors among the meta kernel's returns, and how they fill the returns.
-void describe_returns(const OpPlan& plan, const std::vector<c10::IValue>& values, LoweredCall& out) {
+void describe_returns(const OpPlan& plan, const std::vector<c10::IValue>& values,
+                      LoweredCall& out) {
   for (size_t i = 0; i < plan.return_alias.size(); ++i) {
     Entry::Return r;
     r.first = static_cast<uint32_t>(out.results.size());
@@ -289,7 +297,8 @@ LoweredCall lower_call(const Call& call, CallContext& context) {
   std::vector<TensorType> types;
   if (meta) {
     describe_returns(plan, *meta, out);
-    for (const TensorSpec& spec : out.results) types.push_back(spec.defined ? spec.type() : TensorType{});
+    for (const TensorSpec& spec : out.results)
+      types.push_back(spec.defined ? spec.type() : TensorType{});
   } else {
     for (size_t i = 0; i < plan.return_alias.size(); ++i) {
       Entry::Return r;
@@ -298,11 +307,15 @@ LoweredCall lower_call(const Call& call, CallContext& context) {
       out.returns.push_back(std::move(r));
     }
   }
+  // `out=` tensors take the results; other mutated arguments (running statistics) what follows.
   std::vector<size_t> mutated;
-  for (size_t i = 0; i < call.tensors.size(); ++i) {
-    if (call.tensors[i].mutated) {
+  for (const bool outs : {true, false}) {
+    for (size_t i = 0; i < call.tensors.size(); ++i) {
+      const ArgPlan& arg = plan.args[static_cast<size_t>(call.tensors[i].arg)];
+      if (!call.tensors[i].mutated || arg.is_out != outs) continue;
       mutated.push_back(i);
-      types.push_back({dtype_of(call.tensors[i].tensor->scalar_type()), call.tensors[i].tensor->sizes().vec()});
+      types.push_back(
+          {dtype_of(call.tensors[i].tensor->scalar_type()), call.tensors[i].tensor->sizes().vec()});
     }
   }
   b.begin_call(plan.name, types);
@@ -319,12 +332,12 @@ LoweredCall lower_call(const Call& call, CallContext& context) {
       out.results.push_back(spec.defined ? TensorSpec::contiguous(values[i]->type()) : spec);
     }
   }
-  TORCH_CHECK(values.size() >= num_new + mutated.size(), plan.name, ": the rule gave ", values.size(), " results, ",
-              num_new + mutated.size(), " were expected");
+  TORCH_CHECK(values.size() >= num_new + mutated.size(), plan.name, ": the rule gave ",
+              values.size(), " results, ", num_new + mutated.size(), " were expected");
   auto fitted = [&](const std::optional<Value>& value, const TensorType& type, size_t i) {
     TORCH_CHECK(value.has_value(), plan.name, ": the rule gave no value for result ", i);
-    TORCH_CHECK(value->shape() == type.shape, plan.name, ": the rule gave shape ", to_string(value->shape()),
-                " for result ", i, " of shape ", to_string(type.shape));
+    TORCH_CHECK(value->shape() == type.shape, plan.name, ": the rule gave shape ",
+                to_string(value->shape()), " for result ", i, " of shape ", to_string(type.shape));
     return b.convert(*value, type.dtype);
   };
   for (size_t i = 0; i < num_new; ++i) {
@@ -342,7 +355,8 @@ LoweredCall lower_call(const Call& call, CallContext& context) {
     const std::optional<Value>& value = values[num_new + k];
     if (!value) continue;  // left as it was
     const lowering::View view = view_of(*call.tensors[i].tensor);
-    program.write(context.storage(call, i), view, fitted(value, {view.dtype, view.sizes}, num_new + k));
+    program.write(context.storage(call, i), view,
+                  fitted(value, {view.dtype, view.sizes}, num_new + k));
   }
   return out;
 }
@@ -381,7 +395,8 @@ class SingleCall final : public CallContext {
       alone &= k == i || call.tensors[k].storage != static_cast<int>(i);
     }
     if (t.whole && alone) {
-      return TensorType{type.dtype, lowering::physical_shape(t.tensor->sizes().vec(), t.tensor->strides().vec())};
+      return TensorType{
+          type.dtype, lowering::physical_shape(t.tensor->sizes().vec(), t.tensor->strides().vec())};
     }
     return TensorType{type.dtype, {t.cell->bytes() / byte_size(type.dtype)}};
   }
@@ -392,8 +407,8 @@ class SingleCall final : public CallContext {
 
 }  // namespace
 
-void finish_entry(Entry& entry, const Call& call, lowering::StorageProgram& program, const EntryStorages& storages,
-                  runtime::Effort effort) {
+void finish_entry(Entry& entry, const Call& call, lowering::StorageProgram& program,
+                  const EntryStorages& storages, runtime::Effort effort) {
   lowering::Values outputs;
   auto add_output = [&](size_t storage, int result, int tensor) {
     const lowering::Value content = program.content(storage);
@@ -439,7 +454,8 @@ void finish_entry(Entry& entry, const Call& call, lowering::StorageProgram& prog
         if (tensor_of_storage[sources[i].index]) {
           input = {Entry::Input::Kind::kTensor, *tensor_of_storage[sources[i].index], DType::kF32};
         } else {
-          input = {Entry::Input::Kind::kCaptured, static_cast<uint32_t>(entry.captured.size()), DType::kF32};
+          input = {Entry::Input::Kind::kCaptured, static_cast<uint32_t>(entry.captured.size()),
+                   DType::kF32};
           entry.captured.push_back(storages.captured(sources[i].index));
         }
         break;
@@ -471,7 +487,8 @@ std::unique_ptr<Entry> compile_call(Call& call) {
   entry->returns = std::move(lowered.returns);
   EntryStorages storages;
   storages.results = std::move(lowered.result_storages);
-  for (size_t i = 0; i < call.tensors.size(); ++i) storages.arguments.emplace_back(context.storage_of(i));
+  for (size_t i = 0; i < call.tensors.size(); ++i)
+    storages.arguments.emplace_back(context.storage_of(i));
   finish_entry(*entry, call, context.program(), storages);
   return entry;
 }

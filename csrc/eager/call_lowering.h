@@ -32,14 +32,14 @@ LoweredCall lower_call(const Call& call, CallContext& context);
 
 // Where a program's storages come from and go to.
 struct EntryStorages {
-  std::vector<size_t> results;                    // of the entry's results
-  std::vector<std::optional<size_t>> arguments;   // of the call's tensor arguments, where known
+  std::vector<size_t> results;                   // of the entry's results
+  std::vector<std::optional<size_t>> arguments;  // of the call's tensor arguments, where known
   std::function<runtime::BufferRef(size_t)> captured;  // content of a storage that is no argument
 };
 
 // Closes the program: outputs, donation, sources of the parameters; compiles.
-void finish_entry(Entry& entry, const Call& call, lowering::StorageProgram& program, const EntryStorages& storages,
-                  runtime::Effort effort = runtime::Effort::kEager);
+void finish_entry(Entry& entry, const Call& call, lowering::StorageProgram& program,
+                  const EntryStorages& storages, runtime::Effort effort = runtime::Effort::kEager);
 
 // The call as a program of its own, compiled.
 std::unique_ptr<Entry> compile_call(Call& call);

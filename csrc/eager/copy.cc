@@ -18,7 +18,8 @@ namespace {
 
 // Runs aten::copy_ through its rule.
 void copy_on_device(at::Tensor& self, const at::Tensor& src) {
-  static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
+  static const c10::OperatorHandle op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
   static Kernel kernel;
   torch::jit::Stack stack;
   stack.emplace_back(self);
@@ -31,10 +32,11 @@ void upload(const at::Tensor& self, const at::Tensor& src) {
   Cell* cell = cell_of(self);
   const lowering::View view = view_of(self);
   const int64_t elements = cell->bytes() / byte_size(view.dtype);
-  if (!lowering::covers_densely(view, elements) || elements * byte_size(view.dtype) != cell->bytes() ||
-      Trace::active() != nullptr) {
+  if (!lowering::covers_densely(view, elements) ||
+      elements * byte_size(view.dtype) != cell->bytes() || Trace::active() != nullptr) {
     // Part of a storage: through a tensor of its own.
-    at::Tensor whole = make_tensor(TensorSpec::contiguous({view.dtype, view.sizes}), cell->device());
+    at::Tensor whole =
+        make_tensor(TensorSpec::contiguous({view.dtype, view.sizes}), cell->device());
     {
       Trace::Guard eagerly(nullptr);
       upload(whole, src);
@@ -45,8 +47,10 @@ void upload(const at::Tensor& self, const at::Tensor& src) {
   }
   // In the memory order of the device tensor.
   at::Tensor host = src;
-  if (src.scalar_type() != self.scalar_type() || src.sizes() != self.sizes() || src.strides() != self.strides()) {
-    host = at::empty_strided(self.sizes(), self.strides(), src.options().dtype(self.scalar_type()).pinned_memory(false));
+  if (src.scalar_type() != self.scalar_type() || src.sizes() != self.sizes() ||
+      src.strides() != self.strides()) {
+    host = at::empty_strided(self.sizes(), self.strides(),
+                             src.options().dtype(self.scalar_type()).pinned_memory(false));
     host.copy_(src);
   }
   runtime::Runtime& runtime = runtime::Runtime::get();
@@ -59,7 +63,8 @@ void upload(const at::Tensor& self, const at::Tensor& src) {
 
 at::Tensor host_view(const at::Tensor& tensor) {
   refuse_in_trace("reading a tensor on the host");
-  c10::impl::ExcludeDispatchKeyGuard no_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+  c10::impl::ExcludeDispatchKeyGuard no_autograd(
+      c10::autograd_dispatch_keyset_with_ADInplaceOrView);
   const auto options = at::TensorOptions().dtype(tensor.scalar_type()).device(c10::kCPU);
   const Cell* cell = cell_of(tensor);
   const runtime::BufferRef buffer = cell->buffer();
@@ -69,15 +74,18 @@ at::Tensor host_view(const at::Tensor& tensor) {
   }
   if (tensor.numel() == 0) return at::empty_strided(tensor.sizes(), tensor.strides(), options);
   buffer->await();
-  if (const void* p = buffer->host_pointer(); p != nullptr && buffer->device().capabilities().dense_row_major) {
-    auto* start = static_cast<char*>(const_cast<void*>(p)) + tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
+  if (const void* p = buffer->host_pointer();
+      p != nullptr && buffer->device().capabilities().dense_row_major) {
+    auto* start = static_cast<char*>(const_cast<void*>(p)) +
+                  tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
     return at::from_blob(start, tensor.sizes(), tensor.strides(), [buffer](void*) {}, options);
   }
   const lowering::View view = view_of(tensor);
   const bool whole = view.dtype == buffer->type().dtype &&
                      lowering::covers_densely(view, cell->bytes() / byte_size(view.dtype));
   if (!whole) {
-    at::Tensor dense = make_tensor(TensorSpec::contiguous({view.dtype, view.sizes}), cell->device());
+    at::Tensor dense =
+        make_tensor(TensorSpec::contiguous({view.dtype, view.sizes}), cell->device());
     copy_on_device(dense, tensor);
     return host_view(dense);
   }
@@ -122,9 +130,11 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
                                  : src.contiguous();
     at::Tensor there = make_tensor(TensorSpec::of(dense), static_cast<int>(self.device().index()));
     if (const runtime::BufferRef buffer = cell_of(dense)->buffer()) {
-      runtime::Device& device = runtime::Runtime::get().device(static_cast<int>(self.device().index()));
+      runtime::Device& device =
+          runtime::Runtime::get().device(static_cast<int>(self.device().index()));
       device.reserve(buffer->bytes());
-      cell_of(there)->set(std::make_shared<runtime::Buffer>(buffer->pjrt().copy_to_device(device.raw()), &buffer->type(), device));
+      cell_of(there)->set(std::make_shared<runtime::Buffer>(
+          buffer->pjrt().copy_to_device(device.raw()), &buffer->type(), device));
     } else {
       cell_of(dense)->throw_if_failed();
     }
@@ -137,7 +147,8 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
     if (host.sizes() != self.sizes()) {
       TORCH_CHECK(at::is_expandable_to(host.sizes(), self.sizes()), "The size of tensor a (",
                   self.dim() > 0 ? self.size(-1) : 1, ") must match the size of tensor b (",
-                  host.dim() > 0 ? host.size(-1) : 1, ") at non-singleton dimension ", std::max<int64_t>(self.dim() - 1, 0));
+                  host.dim() > 0 ? host.size(-1) : 1, ") at non-singleton dimension ",
+                  std::max<int64_t>(self.dim() - 1, 0));
       expanded = host.expand(self.sizes());
     }
     upload(self, expanded);

@@ -15,9 +15,11 @@ py::object find(const c10::OperatorHandle& op) {
   const std::string full = op.schema().name();
   const std::string name = full.substr(full.find("::") + 2);
   if (!full.starts_with("aten::")) return {};
-  const std::string overload = op.schema().overload_name().empty() ? "default" : op.schema().overload_name();
+  const std::string overload =
+      op.schema().overload_name().empty() ? "default" : op.schema().overload_name();
   py::object table = py::module_::import("torch._decomp").attr("decomposition_table");
-  py::object packet = py::getattr(py::module_::import("torch").attr("ops").attr("aten"), name.c_str(), py::none());
+  py::object packet =
+      py::getattr(py::module_::import("torch").attr("ops").attr("aten"), name.c_str(), py::none());
   if (packet.is_none()) return {};
   py::object target = py::getattr(packet, overload.c_str(), py::none());
   if (target.is_none()) return {};
@@ -29,16 +31,19 @@ py::object find(const c10::OperatorHandle& op) {
 py::object to_python(const c10::IValue& v, const ArgPlan& plan, const c10::Argument& argument) {
   if (v.isNone()) return py::none();
   if (plan.kind == ArgKind::kDType) {
-    return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(v.toScalarType())));
+    return py::reinterpret_borrow<py::object>(
+        reinterpret_cast<PyObject*>(torch::getTHPDtype(v.toScalarType())));
   }
   if (plan.kind == ArgKind::kIgnored) {
     c10::TypePtr type = argument.real_type();
     if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
     if (type->kind() == c10::TypeKind::MemoryFormatType) {
-      return py::reinterpret_borrow<py::object>(torch::utils::getTHPMemoryFormat(v.toMemoryFormat()));
+      return py::reinterpret_borrow<py::object>(
+          torch::utils::getTHPMemoryFormat(v.toMemoryFormat()));
     }
     if (type->kind() == c10::TypeKind::LayoutType) {
-      return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPLayout(v.toLayout())));
+      return py::reinterpret_borrow<py::object>(
+          reinterpret_cast<PyObject*>(torch::getTHPLayout(v.toLayout())));
     }
   }
   return torch::jit::toPyObject(v);
@@ -90,7 +95,8 @@ bool run_decomposition(const OpPlan& plan, torch::jit::Stack& stack) {
     stack.push_back(torch::jit::toIValue(result, returns[0].type()));
   } else {
     py::sequence items = py::reinterpret_borrow<py::sequence>(result);
-    for (size_t i = 0; i < returns.size(); ++i) stack.push_back(torch::jit::toIValue(items[i], returns[i].type()));
+    for (size_t i = 0; i < returns.size(); ++i)
+      stack.push_back(torch::jit::toIValue(items[i], returns[i].type()));
   }
   return true;
 }

@@ -18,7 +18,13 @@
 namespace torch_tpu::eager {
 namespace {
 
-enum class Route : uint8_t { kUnknown, kFunctional, kDecomposition, kCpu };
+enum class Route : uint8_t {
+  kUnknown,
+  kFunctional,
+  kFunctionalDecomposition,
+  kDecomposition,
+  kCpu
+};
 
 // What is known of an operator without a rule.
 struct Unruled {
@@ -75,7 +81,8 @@ void call_decomposition(Unruled& op, torch::jit::Stack& stack) {
   push_returns(*entry, plan, results, stack);
 }
 
-// Operators being decomposed on this thread: a decomposition that comes back to itself can't be used.
+// Operators being decomposed on this thread: a decomposition that comes back to itself can't be
+// used.
 thread_local std::vector<const Unruled*> decomposing;
 
 struct DecomposingScope {
@@ -87,8 +94,16 @@ void serve(Unruled& op, torch::jit::Stack& stack) {
   const OpPlan& plan = op.plan;
   Route route = op.route.load();
   if (route == Route::kUnknown) {
-    // Sparse and other layouts without strides have kernels of their own or none.
-    if (plan.functional) {
+    // PyTorch's structured composites of functional forms call the `out=` form: they would come
+    // back.
+    const bool structured =
+        plan.functional &&
+        plan.functional->hasKernelForDispatchKey(
+            c10::DispatchKey::CompositeExplicitAutogradNonFunctional) &&
+        !plan.functional->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1);
+    if (structured) {
+      route = has_decomposition(*plan.functional) ? Route::kFunctionalDecomposition : Route::kCpu;
+    } else if (plan.functional) {
       route = Route::kFunctional;
     } else if (!plan.mutates && has_decomposition(plan.op)) {
       route = Route::kDecomposition;
@@ -101,8 +116,13 @@ void serve(Unruled& op, torch::jit::Stack& stack) {
     case Route::kFunctional:
       call_functional(plan, stack);
       return;
+    case Route::kFunctionalDecomposition:
+      call_functional(plan, stack,
+                      [&](torch::jit::Stack& inner) { serve(unruled(*plan.functional), inner); });
+      return;
     case Route::kDecomposition: {
-      const bool itself = std::find(decomposing.begin(), decomposing.end(), &op) != decomposing.end();
+      const bool itself =
+          std::find(decomposing.begin(), decomposing.end(), &op) != decomposing.end();
       if (!itself) {
         DecomposingScope scope(&op);
         try {
@@ -144,9 +164,11 @@ void clear_fallback_report() {
 void call_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::string name = c10::toString(op.operator_name());
   const std::string mode = env<EnvVar::kFallback>();
-  TORCH_CHECK_NOT_IMPLEMENTED(Trace::active() == nullptr, name, " is not implemented for device tpu inside a traced program");
+  TORCH_CHECK_NOT_IMPLEMENTED(Trace::active() == nullptr, name,
+                              " is not implemented for device tpu inside a traced program");
   TORCH_CHECK_NOT_IMPLEMENTED(mode != "error", name,
-                              " is not implemented for device tpu, and TORCH_TPU_FALLBACK=error forbids running it on the CPU");
+                              " is not implemented for device tpu, and TORCH_TPU_FALLBACK=error "
+                              "forbids running it on the CPU");
   bool first = false;
   {
     Report& r = report();
@@ -154,13 +176,16 @@ void call_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     first = ++r.counts[name] == 1;
   }
   if (first && mode == "warn") {
-    TORCH_WARN(name, " has no implementation for device tpu and runs on the CPU, with copies both ways "
-               "(torch.tpu.fallback_report() counts such calls, TORCH_TPU_FALLBACK=error forbids them)");
+    TORCH_WARN(
+        name,
+        " has no implementation for device tpu and runs on the CPU, with copies both ways "
+        "(torch.tpu.fallback_report() counts such calls, TORCH_TPU_FALLBACK=error forbids them)");
   }
   at::native::cpu_fallback(op, stack);
 }
 
-bool call_functional(const OpPlan& plan, torch::jit::Stack& stack) {
+bool call_functional(const OpPlan& plan, torch::jit::Stack& stack,
+                     const std::function<void(torch::jit::Stack&)>& functional) {
   if (!plan.functional) return false;
   const auto& schema = plan.op.schema();
   const auto& other = plan.functional->schema();
@@ -186,7 +211,11 @@ bool call_functional(const OpPlan& plan, torch::jit::Stack& stack) {
       if (other.arguments()[k].name() == "dtype") inner[k] = out.scalar_type();
     }
   }
-  plan.functional->callBoxed(&inner);
+  if (functional) {
+    functional(inner);
+  } else {
+    plan.functional->callBoxed(&inner);
+  }
   // Results go to the mutated arguments in order; what comes before them are plain returns.
   std::vector<size_t> mutated;
   for (size_t i = 0; i < plan.args.size(); ++i) {
@@ -196,10 +225,10 @@ bool call_functional(const OpPlan& plan, torch::jit::Stack& stack) {
   const size_t plain = inner.size() - mutated.size();
   auto assign = [&](const at::Tensor& to, const at::Tensor& from, bool is_out) {
     if (is_out && to.sizes() != from.sizes()) to.resize_(from.sizes());
-    TORCH_CHECK(!is_out || c10::canCast(from.scalar_type(), to.scalar_type()), "result type ", from.scalar_type(),
-                " can't be cast to the desired output type ", to.scalar_type());
-    TORCH_CHECK(to.sizes() == from.sizes(), "output with shape ", to.sizes(), " doesn't match the broadcast shape ",
-                from.sizes());
+    TORCH_CHECK(!is_out || c10::canCast(from.scalar_type(), to.scalar_type()), "result type ",
+                from.scalar_type(), " can't be cast to the desired output type ", to.scalar_type());
+    TORCH_CHECK(to.sizes() == from.sizes(), "output with shape ", to.sizes(),
+                " doesn't match the broadcast shape ", from.sizes());
     to.copy_(from);
   };
   for (size_t k = 0; k < mutated.size(); ++k) {
@@ -210,7 +239,8 @@ bool call_functional(const OpPlan& plan, torch::jit::Stack& stack) {
     } else if (to.isTensorList() && from.isTensorList()) {
       const auto targets = to.toTensorVector();
       const auto sources = from.toTensorVector();
-      for (size_t i = 0; i < targets.size(); ++i) assign(targets[i], sources[i], plan.args[mutated[k]].is_out);
+      for (size_t i = 0; i < targets.size(); ++i)
+        assign(targets[i], sources[i], plan.args[mutated[k]].is_out);
     }
   }
   torch::jit::Stack returns;

@@ -40,7 +40,8 @@ class GeneratorImpl final : public c10::GeneratorImpl {
   }
 
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
-    at::Tensor state = at::empty({kStateBytes}, at::TensorOptions().dtype(at::kByte).device(at::kCPU));
+    at::Tensor state =
+        at::empty({kStateBytes}, at::TensorOptions().dtype(at::kByte).device(at::kCPU));
     auto* bytes = state.mutable_data_ptr<uint8_t>();
     std::memcpy(bytes, &state_->seed, sizeof(uint64_t));
     std::memcpy(bytes + sizeof(uint64_t), &state_->offset, sizeof(uint64_t));
@@ -85,8 +86,8 @@ class GeneratorImpl final : public c10::GeneratorImpl {
 
 at::Generator make_generator(int device) {
   if (device < 0) device = current_device();
-  TORCH_CHECK(device < runtime::Runtime::device_count(), "TPU error: invalid device ordinal ", device,
-              ": there are ", runtime::Runtime::device_count(), " devices");
+  TORCH_CHECK(device < runtime::Runtime::device_count(), "TPU error: invalid device ordinal ",
+              device, ": there are ", runtime::Runtime::device_count(), " devices");
   return at::make_generator<GeneratorImpl>(
       device, std::make_shared<RandomState>(RandomState{c10::default_rng_seed_val, 0}));
 }
@@ -98,8 +99,9 @@ const at::Generator& default_generator(int device) {
     return all.release();  // outlives static destruction
   }();
   if (device < 0) device = current_device();
-  TORCH_CHECK(static_cast<size_t>(device) < generators->size(), "TPU error: invalid device ordinal ",
-              device, ": there are ", generators->size(), " devices");
+  TORCH_CHECK(static_cast<size_t>(device) < generators->size(),
+              "TPU error: invalid device ordinal ", device, ": there are ", generators->size(),
+              " devices");
   return (*generators)[static_cast<size_t>(device)];
 }
 

@@ -25,9 +25,7 @@ int checked_index(c10::Device device) {
   return device.index();
 }
 
-c10::Device device_at(int index) {
-  return c10::Device(kTpu, static_cast<c10::DeviceIndex>(index));
-}
+c10::Device device_at(int index) { return c10::Device(kTpu, static_cast<c10::DeviceIndex>(index)); }
 
 // Nothing here starts the client, except by waiting for work that has.
 class GuardImpl final : public c10::impl::DeviceGuardImplInterface {
@@ -50,8 +48,8 @@ class GuardImpl final : public c10::impl::DeviceGuardImplInterface {
   c10::DeviceCapability getDeviceCapability(c10::Device) const override {
     c10::DeviceCapability capability;
     capability.capability_data.capability_bits = 0;
-#define TT_CAPABILITY(ctype, name)                                                   \
-  capability.capability_data.supported_scalar_types.has_##name =                     \
+#define TT_CAPABILITY(ctype, name)                               \
+  capability.capability_data.supported_scalar_types.has_##name = \
       has_dtype(c10::ScalarType::name) ? 1 : 0;
     AT_FORALL_SCALAR_TYPES_WITH_COMPLEX_AND_QINTS(TT_CAPABILITY)
 #undef TT_CAPABILITY
@@ -92,9 +90,9 @@ class GuardImpl final : public c10::impl::DeviceGuardImplInterface {
                 static_cast<int>(index), " does not match recording stream's device index ",
                 static_cast<int>(stream.device_index()), ".");
     if (*event == nullptr) {
-      *event = std::make_unique<Event>(stream.device_index(),
-                                       flag == c10::EventFlag::BACKEND_DEFAULT)
-                   .release();
+      *event =
+          std::make_unique<Event>(stream.device_index(), flag == c10::EventFlag::BACKEND_DEFAULT)
+              .release();
     }
     static_cast<Event*>(*event)->record();
   }

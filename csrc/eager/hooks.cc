@@ -61,9 +61,8 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   bool isPinnedPtr(const void* data) const override { return is_pinned(data); }
   at::Allocator* getPinnedMemoryAllocator() const override { return pinned_allocator(); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
-    translated([&] {
-      resize_storage(*storage.unsafeGetStorageImpl(), static_cast<int64_t>(bytes));
-    });
+    translated(
+        [&] { resize_storage(*storage.unsafeGetStorageImpl(), static_cast<int64_t>(bytes)); });
   }
 
  private:

@@ -12,6 +12,19 @@
 namespace torch_tpu::eager {
 namespace {
 
+// Autograd's kernels bump the versions of tensors written in place, but not of those in lists.
+void bump_listed_versions(const OpPlan& plan, const torch::jit::Stack& stack) {
+  const c10::IValue* args = stack.data() + (stack.size() - plan.args.size());
+  for (size_t i = 0; i < plan.args.size(); ++i) {
+    if (!plan.args[i].mutated || plan.args[i].kind != ArgKind::kTensorList || plan.args[i].is_out)
+      continue;
+    for (const c10::IValue& item : args[i].toListRef()) {
+      const at::Tensor& t = item.toTensor();
+      if (t.defined() && !t.is_inference()) t.unsafeGetTensorImpl()->bump_version();
+    }
+  }
+}
+
 std::atomic<int64_t> cached_calls{0};
 
 // Index lists may hold masks and CPU tensors: masks become the positions of their true elements.
@@ -28,7 +41,8 @@ void expand_indices(const OpPlan& plan, torch::jit::Stack& stack) {
     if (!change) continue;
     const at::Tensor* self = nullptr;
     for (size_t k = 0; k < plan.args.size() && self == nullptr; ++k) {
-      if (plan.args[k].kind == ArgKind::kTensor && stack[base + k].isTensor()) self = &stack[base + k].toTensor();
+      if (plan.args[k].kind == ArgKind::kTensor && stack[base + k].isTensor())
+        self = &stack[base + k].toTensor();
     }
     c10::List<std::optional<at::Tensor>> out;
     for (const c10::IValue& item : stack[base + i].toListRef()) {
@@ -57,20 +71,22 @@ void expand_indices(const OpPlan& plan, torch::jit::Stack& stack) {
   }
 }
 
-// Gives `out=` tensors the sizes of the results, with PyTorch's checks and warnings (made by the meta
-// kernel). False where PyTorch has no meta kernel.
+// Gives `out=` tensors the sizes of the results, with PyTorch's checks and warnings (made by the
+// meta kernel). False where PyTorch has no meta kernel.
 bool resize_outputs(const OpPlan& plan, torch::jit::Stack& stack) {
   const c10::IValue* args = stack.data() + (stack.size() - plan.args.size());
   const auto meta = meta_call(plan, args);
   if (!meta) return false;
   for (size_t i = 0; i < plan.return_alias.size() && i < meta->size(); ++i) {
     const int alias = plan.return_alias[i];
-    if (alias < 0 || !plan.args[static_cast<size_t>(alias)].is_out || !(*meta)[i].isTensor()) continue;
+    if (alias < 0 || !plan.args[static_cast<size_t>(alias)].is_out || !(*meta)[i].isTensor())
+      continue;
     const at::Tensor& m = (*meta)[i].toTensor();
     const at::Tensor& t = args[alias].toTensor();
     if (t.sizes() != m.sizes()) {
       t.resize_(m.sizes());
-      // The meta kernel may have chosen another memory order for a tensor that it was free to resize.
+      // The meta kernel may have chosen another memory order for a tensor that it was free to
+      // resize.
       if (m.strides() != t.strides()) t.as_strided_(m.sizes(), m.strides());
     }
   }
@@ -135,7 +151,8 @@ const OpPlan& Kernel::plan(const c10::OperatorHandle& op) {
   return *plan_;
 }
 
-void Kernel::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+void Kernel::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet,
+                        torch::jit::Stack* stack) {
   const OpPlan& p = plan(op);
   try {
     call(p, *stack);
@@ -144,7 +161,8 @@ void Kernel::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torc
   }
 }
 
-std::vector<at::Tensor> Kernel::rule_results(const c10::OperatorHandle& op, torch::jit::Stack stack) {
+std::vector<at::Tensor> Kernel::rule_results(const c10::OperatorHandle& op,
+                                             torch::jit::Stack stack) {
   std::call_once(once_, [&] {
     plan_ = std::make_unique<OpPlan>(op);
     plan_->has_meta = false;
@@ -167,6 +185,7 @@ std::vector<at::Tensor> Kernel::rule_results(const c10::OperatorHandle& op, torc
 
 void Kernel::call(const OpPlan& p, torch::jit::Stack& stack) {
   if (p.has_index_list) expand_indices(p, stack);
+  if (p.mutates_list) bump_listed_versions(p, stack);
   if (Trace* trace = Trace::active()) [[unlikely]] {
     trace->record(p, stack);
     return;
@@ -192,7 +211,8 @@ void Kernel::miss(const OpPlan& p, Call call, torch::jit::Stack& stack) {
   if (p.is_out_variant) {
     call.clear();
     if (!resize_outputs(p, stack)) {
-      TORCH_CHECK_NOT_IMPLEMENTED(call_functional(p, stack), p.name, " is not implemented for device tpu");
+      TORCH_CHECK_NOT_IMPLEMENTED(call_functional(p, stack), p.name,
+                                  " is not implemented for device tpu");
       return;
     }
     gather(p, stack.data() + (stack.size() - p.args.size()), call);

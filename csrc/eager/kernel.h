@@ -31,9 +31,10 @@ class EntryTable {
 // The boxed kernel of one operator: key, cached program, execution.
 class Kernel final : public c10::OperatorKernel {
  public:
-  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
-  // All new tensors that the operator's rule gives for the arguments on the stack, which may be more
-  // than the schema returns; PyTorch's meta kernel is not asked.
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                  torch::jit::Stack* stack);
+  // All new tensors that the operator's rule gives for the arguments on the stack, which may be
+  // more than the schema returns; PyTorch's meta kernel is not asked.
   std::vector<at::Tensor> rule_results(const c10::OperatorHandle& op, torch::jit::Stack stack);
 
  private:

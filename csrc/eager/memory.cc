@@ -91,7 +91,8 @@ int64_t total_memory(int device) {
 }
 
 c10::Allocator* tpu_allocator() {
-  static auto* allocator = std::make_unique<TpuAllocator>().release();  // outlives static destruction
+  static auto* allocator =
+      std::make_unique<TpuAllocator>().release();  // outlives static destruction
   return allocator;
 }
 

@@ -14,7 +14,8 @@ at::Tensor to_meta(const at::Tensor& t) {
   if (t.is_cpu() && t.dim() == 0) return t;
   // As large as the original's storage, so that views and overlap are judged as they are.
   at::Tensor m = at::detail::empty_strided_meta(t.sizes(), t.strides(), t.scalar_type());
-  if (t.unsafeGetTensorImpl()->is_wrapped_number()) m.unsafeGetTensorImpl()->set_wrapped_number(true);
+  if (t.unsafeGetTensorImpl()->is_wrapped_number())
+    m.unsafeGetTensorImpl()->set_wrapped_number(true);
   return m;
 }
 
@@ -32,7 +33,8 @@ c10::IValue convert(const c10::IValue& v, const ArgPlan& arg) {
       if (v.isNone()) return v;
       c10::List<std::optional<at::Tensor>> out;
       for (const c10::IValue& item : v.toListRef()) {
-        out.push_back(item.isTensor() ? std::optional<at::Tensor>(to_meta(item.toTensor())) : std::nullopt);
+        out.push_back(item.isTensor() ? std::optional<at::Tensor>(to_meta(item.toTensor()))
+                                      : std::nullopt);
       }
       return out;
     }
@@ -54,8 +56,9 @@ std::optional<std::vector<c10::IValue>> meta_call(const OpPlan& plan, const c10:
   for (size_t i = 0; i < plan.args.size(); ++i) {
     stack.push_back(convert(args[i], plan.args[i]));
     const auto& v = stack.back();
-    any_meta |= v.isDevice() || (v.isTensor() && v.toTensor().defined() && v.toTensor().is_meta()) || v.isTensorList() ||
-                v.isOptionalTensorList();
+    any_meta |= v.isDevice() ||
+                (v.isTensor() && v.toTensor().defined() && v.toTensor().is_meta()) ||
+                v.isTensorList() || v.isOptionalTensorList();
     // A factory without a device would make a CPU tensor.
     if (plan.args[i].kind == ArgKind::kDevice && v.isNone()) {
       stack.back() = c10::Device(c10::kMeta);
@@ -63,7 +66,8 @@ std::optional<std::vector<c10::IValue>> meta_call(const OpPlan& plan, const c10:
     }
   }
   if (!any_meta) return std::nullopt;
-  c10::impl::ExcludeDispatchKeyGuard no_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+  c10::impl::ExcludeDispatchKeyGuard no_autograd(
+      c10::autograd_dispatch_keyset_with_ADInplaceOrView);
   c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   try {
     plan.op.callBoxed(&stack);

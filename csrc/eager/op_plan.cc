@@ -12,13 +12,15 @@ namespace {
 // the new values after the results. Collected from PyTorch's native_functions.yaml.
 const std::set<std::string_view>& hidden_mutations() {
   static const std::set<std::string_view> names = {"native_batch_norm", "batch_norm_update_stats",
-                                                   "batch_norm_gather_stats", "batch_norm_gather_stats_with_counts"};
+                                                   "batch_norm_gather_stats",
+                                                   "batch_norm_gather_stats_with_counts"};
   return names;
 }
 
 // In-place operators whose functional form is not the name without the underscore.
 std::string_view functional_name(std::string_view name) {
   if (name == "aten::normal_") return "aten::normal_functional";
+  if (name == "aten::conj_physical" || name == "aten::conj_physical_") return "aten::_conj_physical";
   return {};
 }
 
@@ -77,13 +79,15 @@ bool is_write(const c10::Argument& argument) {
 }
 
 bool is_tensor_option(std::string_view name) {
-  return name == "dtype" || name == "layout" || name == "device" || name == "pin_memory" || name == "memory_format";
+  return name == "dtype" || name == "layout" || name == "device" || name == "pin_memory" ||
+         name == "memory_format";
 }
 
 const std::multimap<std::string, c10::OperatorName>& overloads() {
   static const auto* map = [] {
     auto* m = new std::multimap<std::string, c10::OperatorName>();
-    for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) m->emplace(name.name, name);
+    for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames())
+      m->emplace(name.name, name);
     return m;
   }();
   return *map;
@@ -139,7 +143,8 @@ std::optional<c10::OperatorHandle> find_functional(const c10::OperatorHandle& op
   return std::nullopt;
 }
 
-OpPlan::OpPlan(const c10::OperatorHandle& handle) : op(handle), name(c10::toString(handle.operator_name())) {
+OpPlan::OpPlan(const c10::OperatorHandle& handle)
+    : op(handle), name(c10::toString(handle.operator_name())) {
   const auto& table = lowering::operator_table();
   const c10::FunctionSchema& schema = op.schema();
   functional = find_functional(op);
@@ -170,6 +175,7 @@ OpPlan::OpPlan(const c10::OperatorHandle& handle) : op(handle), name(c10::toStri
     }
     has_index_list |= plan.kind == ArgKind::kOptionalTensorList;
     mutates |= plan.mutated;
+    mutates_list |= plan.mutated && plan.kind == ArgKind::kTensorList;
     is_out_variant |= plan.is_out;
     args.push_back(plan);
   }
@@ -180,7 +186,8 @@ OpPlan::OpPlan(const c10::OperatorHandle& handle) : op(handle), name(c10::toStri
     if (result.alias_info() != nullptr && result.alias_info()->isWrite()) {
       for (size_t i = 0; i < schema.arguments().size(); ++i) {
         const auto& argument = schema.arguments()[i];
-        if (is_write(argument) && argument.alias_info()->beforeSets() == result.alias_info()->beforeSets()) {
+        if (is_write(argument) &&
+            argument.alias_info()->beforeSets() == result.alias_info()->beforeSets()) {
           alias = static_cast<int>(i);
         }
       }

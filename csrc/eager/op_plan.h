@@ -47,15 +47,17 @@ struct OpPlan {
   size_t num_rule_args = 0;
   std::vector<ArgPlan> args;
   bool mutates = false;
-  bool has_meta = true;       // whether to ask PyTorch's meta kernel
+  bool has_meta = true;      // whether to ask PyTorch's meta kernel
   bool key_aliases = false;  // which arguments share a storage is part of the key
   bool is_out_variant = false;
   bool pure_inplace = false;    // all results are mutated arguments
+  bool mutates_list = false;    // writes to tensors of a list
   bool has_index_list = false;  // takes Tensor?[]
   // For each return: the argument it aliases, or -1 for a new value.
   std::vector<int> return_alias;
 
-  // The functional overload whose schema has this operator's arguments, for in-place and `out=` ones.
+  // The functional overload whose schema has this operator's arguments, for in-place and `out=`
+  // ones.
   std::optional<c10::OperatorHandle> functional;
 };
 

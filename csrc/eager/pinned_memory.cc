@@ -99,7 +99,8 @@ class PinnedAllocator final : public at::HostAllocator {
 };
 
 PinnedAllocator& instance() {
-  static auto* allocator = std::make_unique<PinnedAllocator>().release();  // outlives static destruction
+  static auto* allocator =
+      std::make_unique<PinnedAllocator>().release();  // outlives static destruction
   return *allocator;
 }
 

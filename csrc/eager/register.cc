@@ -2,7 +2,7 @@
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
 
-#include <set>
+#include <algorithm>
 
 #include "eager/copy.h"
 #include "eager/data_dependent.h"
@@ -14,15 +14,8 @@
 namespace torch_tpu::eager {
 namespace {
 
-// Operators with kernels of their own below, or that must stay composite.
-const std::set<std::string_view>& handwritten() {
-  static const std::set<std::string_view> names = {
-      "copy_",         "empty.memory_format", "empty_strided", "nonzero", "masked_select", "_unique2",
-      "unique_dim",    "unique_consecutive",  "unique_dim_consecutive",   "repeat_interleave.Tensor", "equal",
-      "_local_scalar_dense", "set_.source_Storage", "resize_", "as_strided", "view", "nonzero.out",
-      "masked_select.out", "repeat_interleave.Tensor_out", "clone", "_to_copy"};
-  return names;
-}
+// Composites that are one program already.
+constexpr std::string_view kLeftComposite[] = {"clone", "_to_copy"};
 
 bool composite_implicit(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
@@ -33,7 +26,7 @@ void register_rules(torch::Library& m) {
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
     if (!name.name.starts_with("aten::")) continue;
     const std::string short_name = table_name(name);
-    if (handwritten().contains(short_name)) continue;
+    if (std::ranges::find(kLeftComposite, short_name) != std::end(kLeftComposite)) continue;
     const auto op = c10::Dispatcher::singleton().findSchema(name);
     if (!op) continue;
     bool has_rule = table.find(short_name) != nullptr;
@@ -43,8 +36,11 @@ void register_rules(torch::Library& m) {
       has_rule = functional && table.find(table_name(functional->operator_name())) != nullptr;
     }
     // A composite keeps its gradient formula only while nothing is registered for it.
-    if (!has_rule || composite_implicit(*op)) continue;
-    m.impl(short_name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>()));
+    if (!has_rule || composite_implicit(*op) ||
+        op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1))
+      continue;
+    m.impl(short_name.c_str(),
+           torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>()));
   }
 }
 
@@ -75,6 +71,8 @@ TORCH_LIBRARY_IMPL(aten, Negative, m) {
   m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
 }
 
-TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
 
 }  // namespace torch_tpu::eager

@@ -36,7 +36,8 @@ constexpr int kNone = -1;
 constexpr auto kByScalarType = [] {
   std::array<int8_t, 64> table{};
   for (auto& t : table) t = kNone;
-  for (const auto& [scalar, dtype] : kPairs) table[static_cast<size_t>(scalar)] = static_cast<int8_t>(dtype);
+  for (const auto& [scalar, dtype] : kPairs)
+    table[static_cast<size_t>(scalar)] = static_cast<int8_t>(dtype);
   return table;
 }();
 
@@ -48,7 +49,8 @@ bool has_dtype(c10::ScalarType type) {
 }
 
 DType dtype_of(c10::ScalarType type) {
-  TORCH_CHECK_NOT_IMPLEMENTED(has_dtype(type), "dtype ", c10::toString(type), " is not supported on device tpu");
+  TORCH_CHECK_NOT_IMPLEMENTED(has_dtype(type), "dtype ", c10::toString(type),
+                              " is not supported on device tpu");
   return static_cast<DType>(kByScalarType[static_cast<size_t>(type)]);
 }
 

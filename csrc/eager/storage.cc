@@ -32,7 +32,8 @@ class Arena {
       return p;
     }
     const size_t size = size_t{1} << (cls + kMinShift);
-    TORCH_CHECK_WITH(OutOfMemoryError, next_ + size <= end_, "tpu: out of address space for ", bytes, " bytes");
+    TORCH_CHECK_WITH(OutOfMemoryError, next_ + size <= end_, "tpu: out of address space for ",
+                     bytes, " bytes");
     void* p = reinterpret_cast<void*>(next_);
     next_ += size;
     return p;
@@ -87,7 +88,8 @@ AddressSpace& space() {
 
 void delete_cell(void* context) {
   auto* cell = static_cast<Cell*>(context);
-  if (cell->address() != nullptr) space().arenas[static_cast<size_t>(cell->device())].give(cell->address(), cell->bytes());
+  if (cell->address() != nullptr)
+    space().arenas[static_cast<size_t>(cell->device())].give(cell->address(), cell->bytes());
   delete cell;
 }
 
@@ -101,7 +103,9 @@ c10::DataPtr make_cell(int64_t bytes, int device) {
           c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(device))};
 }
 
-bool is_tpu_storage(const c10::StorageImpl& storage) { return storage.data_ptr().get_deleter() == &delete_cell; }
+bool is_tpu_storage(const c10::StorageImpl& storage) {
+  return storage.data_ptr().get_deleter() == &delete_cell;
+}
 
 int device_of_address(const void* address) {
   const auto p = reinterpret_cast<uintptr_t>(address);
@@ -111,8 +115,8 @@ int device_of_address(const void* address) {
 }
 
 c10::intrusive_ptr<c10::StorageImpl> make_storage(int64_t bytes, int device) {
-  return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, make_cell(bytes, device),
-                                               tpu_allocator(), true);
+  return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                               make_cell(bytes, device), tpu_allocator(), true);
 }
 
 void rethrow_as_torch(const Error& error) {

@@ -15,7 +15,8 @@ namespace torch_tpu::eager {
 // storage's data pointer is a unique address in an inaccessible range, never memory.
 class Cell {
  public:
-  Cell(void* address, int64_t bytes, int device) : address_(address), bytes_(bytes), device_(device) {}
+  Cell(void* address, int64_t bytes, int device)
+      : address_(address), bytes_(bytes), device_(device) {}
 
   // Null: never written, or failed.
   runtime::BufferRef buffer() const {
@@ -70,10 +71,15 @@ int device_of_address(const void* address);
 // Whether a storage was made by this device's allocator.
 bool is_tpu_storage(const c10::StorageImpl& storage);
 
-inline Cell& cell_of(const c10::StorageImpl& storage) { return *static_cast<Cell*>(storage.data_ptr().get_context()); }
+inline Cell& cell_of(const c10::StorageImpl& storage) {
+  return *static_cast<Cell*>(storage.data_ptr().get_context());
+}
 inline Cell* cell_of(const at::Tensor& tensor) {
-  return static_cast<Cell*>(
-      tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()->data_ptr().get_context());
+  return static_cast<Cell*>(tensor.unsafeGetTensorImpl()
+                                ->unsafe_storage()
+                                .unsafeGetStorageImpl()
+                                ->data_ptr()
+                                .get_context());
 }
 
 // A new unwritten storage of `bytes` on device `index`.

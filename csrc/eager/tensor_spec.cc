@@ -17,7 +17,8 @@ TensorSpec TensorSpec::of(const at::Tensor& tensor) {
   spec.dtype = tensor.scalar_type();
   spec.sizes = tensor.sizes().vec();
   spec.strides = tensor.strides().vec();
-  spec.bytes = static_cast<int64_t>(at::detail::computeStorageNbytes(spec.sizes, spec.strides, tensor.dtype().itemsize()));
+  spec.bytes = static_cast<int64_t>(
+      at::detail::computeStorageNbytes(spec.sizes, spec.strides, tensor.dtype().itemsize()));
   return spec;
 }
 
@@ -44,15 +45,17 @@ lowering::View view_of(const at::Tensor& t) {
 }
 
 at::Tensor make_tensor(const TensorSpec& spec, c10::intrusive_ptr<c10::StorageImpl> storage) {
-  at::Tensor t = at::detail::make_tensor_base<c10::TensorImpl>(std::move(storage),
-                                                               c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-                                                               c10::scalarTypeToTypeMeta(spec.dtype));
+  at::Tensor t = at::detail::make_tensor_base<c10::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      c10::scalarTypeToTypeMeta(spec.dtype));
   if (spec.sizes.size() != 1 || spec.sizes[0] != 0) {
     t.unsafeGetTensorImpl()->set_sizes_and_strides(spec.sizes, spec.strides);
   }
   return t;
 }
 
-at::Tensor make_tensor(const TensorSpec& spec, int device) { return make_tensor(spec, make_storage(spec.bytes, device)); }
+at::Tensor make_tensor(const TensorSpec& spec, int device) {
+  return make_tensor(spec, make_storage(spec.bytes, device));
+}
 
 }  // namespace torch_tpu::eager

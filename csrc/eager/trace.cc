@@ -27,8 +27,9 @@ size_t Trace::storage_of(const at::Tensor& tensor) {
     std::optional<TensorType> content;
     if (buffer) content = buffer->type();
     it->second = program_.add_storage(cell->bytes(), content);
-    impls_.emplace(it->second, c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
-                                   tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()));
+    impls_.emplace(it->second,
+                   c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+                       tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()));
   }
   return it->second;
 }
@@ -54,13 +55,16 @@ void Trace::record(const OpPlan& plan, torch::jit::Stack& stack) {
     results.push_back(make_tensor(spec, call.device));
     const size_t storage = lowered.result_storages[i];
     by_cell_.emplace(cell_of(results.back()), storage);
-    impls_.emplace(storage, c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
-                                results.back().unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()));
+    impls_.emplace(
+        storage,
+        c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+            results.back().unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()));
   }
   push_returns(entry, plan, results, stack);
 }
 
-std::unique_ptr<Entry> compile_traced(const Call& call, const std::function<torch::jit::Stack()>& body,
+std::unique_ptr<Entry> compile_traced(const Call& call,
+                                      const std::function<torch::jit::Stack()>& body,
                                       runtime::Effort effort, bool may_alias) {
   auto entry = std::make_unique<Entry>();
   entry->origin = describe(call);
@@ -68,7 +72,8 @@ std::unique_ptr<Entry> compile_traced(const Call& call, const std::function<torc
   EntryStorages storages;
   {
     Trace::Guard guard(&trace);
-    c10::impl::ExcludeDispatchKeyGuard no_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+    c10::impl::ExcludeDispatchKeyGuard no_autograd(
+        c10::autograd_dispatch_keyset_with_ADInplaceOrView);
     c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const torch::jit::Stack returns = body();
     auto add_result = [&](const at::Tensor& t) {
@@ -76,7 +81,8 @@ std::unique_ptr<Entry> compile_traced(const Call& call, const std::function<torc
       TensorSpec& spec = entry->results.back();
       storages.results.push_back(0);
       if (!t.defined()) return;
-      TORCH_CHECK_NOT_IMPLEMENTED(t.is_privateuseone(), call.plan->name, ": a traced program gave a tensor on ", t.device());
+      TORCH_CHECK_NOT_IMPLEMENTED(t.is_privateuseone(), call.plan->name,
+                                  ": a traced program gave a tensor on ", t.device());
       const at::Tensor plain = t.is_conj() || t.is_neg() ? t.resolve_conj().resolve_neg() : t;
       const size_t from = trace.storage_of(plain);
       if (may_alias && !trace.program().written(from)) {
@@ -87,7 +93,8 @@ std::unique_ptr<Entry> compile_traced(const Call& call, const std::function<torc
           return;
         }
       }
-      if (!plain.is_non_overlapping_and_dense()) spec = TensorSpec::contiguous({dtype_of(spec.dtype), spec.sizes});
+      if (!plain.is_non_overlapping_and_dense())
+        spec = TensorSpec::contiguous({dtype_of(spec.dtype), spec.sizes});
       const size_t to = trace.program().add_storage(spec.bytes, std::nullopt);
       trace.program().write(to, spec.view(), trace.program().read(from, view_of(plain)));
       storages.results.back() = to;
@@ -115,7 +122,9 @@ std::unique_ptr<Entry> compile_traced(const Call& call, const std::function<torc
     storages.arguments.emplace_back();
     if (trace.knows(*t.tensor)) storages.arguments.back() = trace.storage_of(*t.tensor);
   }
-  storages.captured = [&](size_t storage) { return cell_of(*trace.storage_impl(storage)).buffer(); };
+  storages.captured = [&](size_t storage) {
+    return cell_of(*trace.storage_impl(storage)).buffer();
+  };
   finish_entry(*entry, call, trace.program(), storages, effort);
   return entry;
 }

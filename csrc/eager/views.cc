@@ -19,8 +19,8 @@ at::Tensor& set_storage(at::Tensor& self, at::Storage source, int64_t offset, at
       self.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
     }
   }
-  const auto needed = static_cast<int64_t>(
-      at::detail::computeStorageNbytes(self.sizes(), self.strides(), self.dtype().itemsize(), offset));
+  const auto needed = static_cast<int64_t>(at::detail::computeStorageNbytes(
+      self.sizes(), self.strides(), self.dtype().itemsize(), offset));
   c10::StorageImpl& storage = *self.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
   if (self.numel() > 0 && needed > static_cast<int64_t>(storage.nbytes())) {
     translated([&] { resize_storage(storage, needed); });
@@ -35,11 +35,13 @@ at::Tensor& set_source_storage(at::Tensor& self, at::Storage source) {
 
 at::Tensor& set_source_tensor(at::Tensor& self, const at::Tensor& source) {
   if (self.unsafeGetTensorImpl() == source.unsafeGetTensorImpl()) return self;
-  return set_storage(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+  return set_storage(self, source.storage(), source.storage_offset(), source.sizes(),
+                     source.strides());
 }
 
 at::Tensor& set_nothing(at::Tensor& self) {
-  return set_storage(self, at::Storage(make_storage(0, static_cast<int>(self.device().index()))), 0, {0}, {});
+  return set_storage(self, at::Storage(make_storage(0, static_cast<int>(self.device().index()))), 0,
+                     {0}, {});
 }
 
 bool is_set_to(const at::Tensor& self, const at::Tensor& other) {

@@ -21,12 +21,14 @@ struct Average {
 Average average(size_t n, const IntList& kernel, const IntList& stride, const IntList& padding,
                 bool count_include_pad, std::optional<int64_t> divisor_override) {
   const IntList k = per_dimension(kernel, n);
-  TT_CHECK(!divisor_override || *divisor_override != 0, kInvalidArgument, "divisor must be not zero");
-  return {k, per_dimension(stride, n, k), per_dimension(padding, n, IntList(n, 0)), count_include_pad,
-          divisor_override};
+  TT_CHECK(!divisor_override || *divisor_override != 0, kInvalidArgument,
+           "divisor must be not zero");
+  return {k, per_dimension(stride, n, k), per_dimension(padding, n, IntList(n, 0)),
+          count_include_pad, divisor_override};
 }
 
-// Elements averaged in each window along one dimension; windows reach into padding, never beyond it.
+// Elements averaged in each window along one dimension; windows reach into padding, never beyond
+// it.
 IntList counts(const Average& a, size_t i, int64_t in, int64_t out) {
   IntList count;
   for (int64_t o = 0; o < out; ++o) {
@@ -57,14 +59,15 @@ Value divisors(Lowering& b, DType type, const Average& a, const Shape& in, const
     Shape shape(n, 1);
     shape[i] = static_cast<int64_t>(per_dim[i].size());
     const std::vector<double> floats(per_dim[i].begin(), per_dim[i].end());
-    Value count = is_int(type) ? b.constant_list(type, per_dim[i], shape) : b.constant_floats(type, floats, shape);
+    Value count = is_int(type) ? b.constant_list(type, per_dim[i], shape)
+                               : b.constant_floats(type, floats, shape);
     product = i == 0 ? count : b.bmul(product, count);
   }
   return product;
 }
 
-Value window_sums(Lowering& b, Value x, const IntList& kernel, const IntList& stride, const IntList& low,
-                  const IntList& high) {
+Value window_sums(Lowering& b, Value x, const IntList& kernel, const IntList& stride,
+                  const IntList& low, const IntList& high) {
   const auto lead = static_cast<size_t>(x.rank()) - kernel.size();
   auto full = [&](const IntList& list, int64_t fill) {
     IntList out(lead, fill);
@@ -99,8 +102,8 @@ Value avg_pool(Lowering& b, Value x, const Average& a) {
   return b.bdiv(sums, divisors(b, x.dtype(), a, x.shape(), out));
 }
 
-// Each input element receives what the windows over it got: grad spread by the stride, then summed in
-// windows of stride one.
+// Each input element receives what the windows over it got: grad spread by the stride, then summed
+// in windows of stride one.
 Value avg_pool_backward(Lowering& b, Value grad, Value x, const Average& a) {
   if (x.numel() == 0 || grad.numel() == 0) return b.zeros_like(x);
   const size_t n = a.kernel.size();
@@ -118,17 +121,20 @@ Value avg_pool_backward(Lowering& b, Value grad, Value x, const Average& a) {
 }
 
 template <size_t N>
-Value avg_pool_nd(Lowering& b, Value self, IntList kernel, IntList stride, IntList padding, bool ceil_mode,
-                  bool count_include_pad, std::optional<int64_t> divisor_override) {
+Value avg_pool_nd(Lowering& b, Value self, IntList kernel, IntList stride, IntList padding,
+                  bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor_override) {
   static_cast<void>(ceil_mode);  // is in the result's shape
-  return avg_pool(b, self, average(N, kernel, stride, padding, count_include_pad, divisor_override));
+  return avg_pool(b, self,
+                  average(N, kernel, stride, padding, count_include_pad, divisor_override));
 }
 
 template <size_t N>
-Value avg_pool_nd_backward(Lowering& b, Value grad, Value self, IntList kernel, IntList stride, IntList padding,
-                           bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor_override) {
+Value avg_pool_nd_backward(Lowering& b, Value grad, Value self, IntList kernel, IntList stride,
+                           IntList padding, bool ceil_mode, bool count_include_pad,
+                           std::optional<int64_t> divisor_override) {
   static_cast<void>(ceil_mode);
-  return avg_pool_backward(b, grad, self, average(N, kernel, stride, padding, count_include_pad, divisor_override));
+  return avg_pool_backward(
+      b, grad, self, average(N, kernel, stride, padding, count_include_pad, divisor_override));
 }
 
 Band adaptive_band(int64_t in, int64_t out) {

@@ -27,11 +27,17 @@ IntList expanded(const IntList& list, size_t n, int64_t fallback) {
   return list.size() == 1 ? IntList(n, list[0]) : list;
 }
 
-Geometry geometry(Value weight, const IntList& stride, const IntList& padding, const IntList& dilation,
-                  bool transposed, const IntList& output_padding, int64_t groups) {
+Geometry geometry(Value weight, const IntList& stride, const IntList& padding,
+                  const IntList& dilation, bool transposed, const IntList& output_padding,
+                  int64_t groups) {
   const auto n = static_cast<size_t>(weight.rank() - 2);
-  return {expanded(stride, n, 1), expanded(padding, n, 0), expanded(dilation, n, 1), expanded(output_padding, n, 0),
-          transposed, groups, n};
+  return {expanded(stride, n, 1),
+          expanded(padding, n, 0),
+          expanded(dilation, n, 1),
+          expanded(output_padding, n, 0),
+          transposed,
+          groups,
+          n};
 }
 
 IntList spatial_dims(size_t n) {
@@ -125,11 +131,13 @@ Value depthwise_unrolled(Lowering& b, Value input, Value kernel, const Windows& 
 // Half types give float32: what follows is added before the one rounding.
 Value conv_windows(Lowering& b, Value input, Value kernel, Windows w, int64_t groups) {
   const size_t n = w.stride.size();
-  if (b.settings().is_cpu && groups > 1 && kernel.dim(1) == 1 && window_size(kernel) <= kUnrolledTaps) {
+  if (b.settings().is_cpu && groups > 1 && kernel.dim(1) == 1 &&
+      window_size(kernel) <= kUnrolledTaps) {
     return depthwise_unrolled(b, input, kernel, w);
   }
-  const bool crops = std::any_of(w.pad_low.begin(), w.pad_low.end(), [](int64_t p) { return p < 0; }) ||
-                     std::any_of(w.pad_high.begin(), w.pad_high.end(), [](int64_t p) { return p < 0; });
+  const bool crops =
+      std::any_of(w.pad_low.begin(), w.pad_low.end(), [](int64_t p) { return p < 0; }) ||
+      std::any_of(w.pad_high.begin(), w.pad_high.end(), [](int64_t p) { return p < 0; });
   if (crops) {  // CPU compilers have no fast convolution with cropping windows
     input = padded(b, input, w);
     w.pad_low = w.pad_high = IntList(n, 0);
@@ -157,8 +165,10 @@ Value correlate(Lowering& b, Value input, Value weight, const Geometry& g, const
   return conv_windows(b, input, weight, std::move(w), g.groups);
 }
 
-// The adjoint of `correlate` in its input: input [n, o, ...], weight [o, c / groups, k...] -> [n, c, size...].
-Value correlate_adjoint(Lowering& b, Value input, Value weight, const Geometry& g, const IntList& size) {
+// The adjoint of `correlate` in its input: input [n, o, ...], weight [o, c / groups, k...] -> [n,
+// c, size...].
+Value correlate_adjoint(Lowering& b, Value input, Value weight, const Geometry& g,
+                        const IntList& size) {
   const int64_t o = weight.dim(0) / g.groups;
   const int64_t c = weight.dim(1);
   Shape grouped = weight.shape();
@@ -182,9 +192,10 @@ Value correlate_adjoint(Lowering& b, Value input, Value weight, const Geometry& 
 }
 
 // The gradient of `correlate` in its weight: input [n, c, ...], grad [n, o, ...] -> `shape`
-// [o, c / groups, k...]. The batch is contracted; groups stay feature groups, for which compilers have
-// better forms than for batch groups.
-Value correlate_weight(Lowering& b, Value input, Value grad, const Geometry& g, const Shape& shape) {
+// [o, c / groups, k...]. The batch is contracted; groups stay feature groups, for which compilers
+// have better forms than for batch groups.
+Value correlate_weight(Lowering& b, Value input, Value grad, const Geometry& g,
+                       const Shape& shape) {
   const int64_t n = input.dim(0);
   const int64_t c = shape[1];
   Shape grouped = input.shape();
@@ -213,13 +224,15 @@ IntList output_sizes(Value input, Value weight, const Geometry& g) {
   for (size_t i = 0; i < g.spatial; ++i) {
     const auto d = static_cast<int64_t>(i) + 2;
     const int64_t reach = g.dilation[i] * (weight.dim(d) - 1) + 1;
-    out[i] = g.transposed ? (input.dim(d) - 1) * g.stride[i] - 2 * g.padding[i] + reach + g.output_padding[i]
-                          : (input.dim(d) + 2 * g.padding[i] - reach) / g.stride[i] + 1;
+    out[i] = g.transposed
+                 ? (input.dim(d) - 1) * g.stride[i] - 2 * g.padding[i] + reach + g.output_padding[i]
+                 : (input.dim(d) + 2 * g.padding[i] - reach) / g.stride[i] + 1;
   }
   return out;
 }
 
-Value forward(Lowering& b, Value input, Value weight, std::optional<Value> bias, const Geometry& g) {
+Value forward(Lowering& b, Value input, Value weight, std::optional<Value> bias,
+              const Geometry& g) {
   const int64_t features = g.transposed ? weight.dim(1) * g.groups : weight.dim(0);
   const IntList size = output_sizes(input, weight, g);
   Shape shape = {input.dim(0), features};
@@ -229,21 +242,24 @@ Value forward(Lowering& b, Value input, Value weight, std::optional<Value> bias,
   if (input.numel() == 0 || weight.numel() == 0 || numel(shape) == 0) {
     out = b.constant(wide, 0, shape);
   } else {
-    out = g.transposed ? correlate_adjoint(b, input, weight, g, size) : correlate(b, input, weight, g, size);
+    out = g.transposed ? correlate_adjoint(b, input, weight, g, size)
+                       : correlate(b, input, weight, g, size);
   }
   if (bias) out = b.badd(out, b.broadcast_in_dim(b.convert(*bias, wide), shape, IntList{1}));
   return b.convert(out, input.dtype());
 }
 
-Value convolution(Lowering& b, Value input, Value weight, std::optional<Value> bias, IntList stride, IntList padding,
-                  IntList dilation, bool transposed, IntList output_padding, int64_t groups) {
-  const Geometry g = geometry(weight, stride, padding, dilation, transposed, output_padding, groups);
+Value convolution(Lowering& b, Value input, Value weight, std::optional<Value> bias, IntList stride,
+                  IntList padding, IntList dilation, bool transposed, IntList output_padding,
+                  int64_t groups) {
+  const Geometry g =
+      geometry(weight, stride, padding, dilation, transposed, output_padding, groups);
   if (input.rank() == weight.rank()) return forward(b, input, weight, bias, g);
   return b.squeeze_dim(forward(b, b.unsqueeze(input, 0), weight, bias, g), 0);
 }
 
-Results backward(Lowering& b, Value grad, Value input, Value weight, const Geometry& g, const IntList& mask,
-                 bool has_bias) {
+Results backward(Lowering& b, Value grad, Value input, Value weight, const Geometry& g,
+                 const IntList& mask, bool has_bias) {
   const DType type = input.dtype();
   const bool empty = grad.numel() == 0 || input.numel() == 0 || weight.numel() == 0;
   Results out(3);
@@ -267,61 +283,69 @@ Results backward(Lowering& b, Value grad, Value input, Value weight, const Geome
   return out;
 }
 
-Results convolution_backward(Lowering& b, Value grad, Value input, Value weight, std::optional<IntList> bias_sizes,
-                             IntList stride, IntList padding, IntList dilation, bool transposed,
-                             IntList output_padding, int64_t groups, IntList output_mask) {
+Results convolution_backward(Lowering& b, Value grad, Value input, Value weight,
+                             std::optional<IntList> bias_sizes, IntList stride, IntList padding,
+                             IntList dilation, bool transposed, IntList output_padding,
+                             int64_t groups, IntList output_mask) {
   static_cast<void>(bias_sizes);
-  const Geometry g = geometry(weight, stride, padding, dilation, transposed, output_padding, groups);
+  const Geometry g =
+      geometry(weight, stride, padding, dilation, transposed, output_padding, groups);
   if (input.rank() == weight.rank()) return backward(b, grad, input, weight, g, output_mask, true);
-  Results out = backward(b, b.unsqueeze(grad, 0), b.unsqueeze(input, 0), weight, g, output_mask, true);
+  Results out =
+      backward(b, b.unsqueeze(grad, 0), b.unsqueeze(input, 0), weight, g, output_mask, true);
   if (out[0]) out[0] = b.squeeze_dim(*out[0], 0);
   return out;
 }
 
-Results convolution_backward_overrideable(Lowering& b, Value grad, Value input, Value weight, IntList stride,
-                                          IntList padding, IntList dilation, bool transposed, IntList output_padding,
-                                          int64_t groups, IntList output_mask) {
-  return convolution_backward(b, grad, input, weight, std::nullopt, std::move(stride), std::move(padding),
-                              std::move(dilation), transposed, std::move(output_padding), groups,
-                              std::move(output_mask));
+Results convolution_backward_overrideable(Lowering& b, Value grad, Value input, Value weight,
+                                          IntList stride, IntList padding, IntList dilation,
+                                          bool transposed, IntList output_padding, int64_t groups,
+                                          IntList output_mask) {
+  return convolution_backward(b, grad, input, weight, std::nullopt, std::move(stride),
+                              std::move(padding), std::move(dilation), transposed,
+                              std::move(output_padding), groups, std::move(output_mask));
 }
 
 // The legacy per-layout operators: kernel_size repeats what weight says.
-Value slow_conv(Lowering& b, Value self, Value weight, IntList kernel_size, std::optional<Value> bias, IntList stride,
-                IntList padding) {
+Value slow_conv(Lowering& b, Value self, Value weight, IntList kernel_size,
+                std::optional<Value> bias, IntList stride, IntList padding) {
   if (weight.rank() == 2) {  // [out, in * k...]
     Shape shape = {weight.dim(0), weight.dim(1) / numel(kernel_size)};
     shape.insert(shape.end(), kernel_size.begin(), kernel_size.end());
     weight = b.reshape(weight, shape);
   }
-  return convolution(b, self, weight, bias, std::move(stride), std::move(padding), {}, false, {}, 1);
+  return convolution(b, self, weight, bias, std::move(stride), std::move(padding), {}, false, {},
+                     1);
 }
 
-Value slow_conv_dilated(Lowering& b, Value self, Value weight, IntList kernel_size, std::optional<Value> bias,
-                        IntList stride, IntList padding, IntList dilation) {
+Value slow_conv_dilated(Lowering& b, Value self, Value weight, IntList kernel_size,
+                        std::optional<Value> bias, IntList stride, IntList padding,
+                        IntList dilation) {
   static_cast<void>(kernel_size);
-  return convolution(b, self, weight, bias, std::move(stride), std::move(padding), std::move(dilation), false, {}, 1);
+  return convolution(b, self, weight, bias, std::move(stride), std::move(padding),
+                     std::move(dilation), false, {}, 1);
 }
 
-Value slow_conv_transpose(Lowering& b, Value self, Value weight, IntList kernel_size, std::optional<Value> bias,
-                          IntList stride, IntList padding, IntList output_padding, IntList dilation) {
+Value slow_conv_transpose(Lowering& b, Value self, Value weight, IntList kernel_size,
+                          std::optional<Value> bias, IntList stride, IntList padding,
+                          IntList output_padding, IntList dilation) {
   static_cast<void>(kernel_size);
-  return convolution(b, self, weight, bias, std::move(stride), std::move(padding), std::move(dilation), true,
-                     std::move(output_padding), 1);
+  return convolution(b, self, weight, bias, std::move(stride), std::move(padding),
+                     std::move(dilation), true, std::move(output_padding), 1);
 }
 
-Value conv_depthwise(Lowering& b, Value self, Value weight, IntList kernel_size, std::optional<Value> bias,
-                     IntList stride, IntList padding, IntList dilation) {
+Value conv_depthwise(Lowering& b, Value self, Value weight, IntList kernel_size,
+                     std::optional<Value> bias, IntList stride, IntList padding, IntList dilation) {
   static_cast<void>(kernel_size);
-  return convolution(b, self, weight, bias, std::move(stride), std::move(padding), std::move(dilation), false, {},
-                     self.dim(-1 - (weight.rank() - 2)));
+  return convolution(b, self, weight, bias, std::move(stride), std::move(padding),
+                     std::move(dilation), false, {}, self.dim(-1 - (weight.rank() - 2)));
 }
 
-Results slow_conv2d_backward(Lowering& b, Value grad, Value self, Value weight, IntList kernel_size, IntList stride,
-                             IntList padding, IntList output_mask) {
+Results slow_conv2d_backward(Lowering& b, Value grad, Value self, Value weight, IntList kernel_size,
+                             IntList stride, IntList padding, IntList output_mask) {
   static_cast<void>(kernel_size);
-  return convolution_backward(b, grad, self, weight, std::nullopt, std::move(stride), std::move(padding), {}, false,
-                              {}, 1, std::move(output_mask));
+  return convolution_backward(b, grad, self, weight, std::nullopt, std::move(stride),
+                              std::move(padding), {}, false, {}, 1, std::move(output_mask));
 }
 
 }  // namespace

@@ -123,11 +123,6 @@ Values unique(Lowering& b, Value x) {
 
 Values unique2(Lowering& b, Value x, Ignored, Ignored, Ignored) { return unique(b, x); }
 
-Values unique1(Lowering& b, Value x, Ignored, Ignored) {
-  Values r = unique(b, x);
-  return {r[0], r[1], r[3]};
-}
-
 // Rows along dim in front; {rows padded, inverse, counts padded, number of rows kept}
 Values runs_along(Lowering& b, Value x, int64_t dim, const std::optional<Value>& order) {
   Runs runs = runs_of(b, x);
@@ -144,10 +139,6 @@ Values unique_consecutive(Lowering& b, Value x, Ignored, Ignored, std::optional<
   Values r = runs_along(b, b.flatten(x), 0, {});
   r[1] = b.reshape(r[1], x.shape());
   return r;
-}
-
-Values unique_dim_consecutive(Lowering& b, Value x, int64_t dim, Ignored i, Ignored c) {
-  return unique_consecutive(b, x, i, c, dim);
 }
 
 // Rows in lexicographic order: stable sorts by the columns, the last one first.
@@ -191,11 +182,9 @@ void register_data_dependent(OperatorTable& table) {
   table.add("nonzero", nonzero);
   table.add("nonzero_static", nonzero_static);
   table.add("masked_select", masked_select);
-  table.add("_unique", unique1);
   table.add("_unique2", unique2);
   table.add("unique_consecutive", unique_consecutive);
   table.add("unique_dim", unique_dim);
-  table.add("unique_dim_consecutive", unique_dim_consecutive);
   table.add("repeat_interleave.Tensor", repeat_interleave);
   table.add("bincount", bincount);
 }

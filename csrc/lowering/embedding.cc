@@ -78,11 +78,15 @@ Value padding_mask(Lowering& b, Value indices, int64_t padding) {
   return b.compare(indices, b.constant_int(indices.dtype(), padding, indices.shape()), Compare::kEq);
 }
 
-// `value` where the result of the call has that many elements: PyTorch leaves out what it doesn't need.
+// `value` with as many rows as the result of the call has: PyTorch leaves out what it doesn't need, and
+// counts the end of the last bag as a bag of its own.
 Value fitted(Lowering& b, Value value, size_t i) {
   const Shape& shape = b.out(i).shape;
-  if (value.shape() == shape) return value;
-  return b.constant(value.dtype(), 0, shape);
+  if (static_cast<int64_t>(shape.size()) != value.rank()) return b.constant(value.dtype(), 0, shape);
+  Shape low(shape.size(), 0);
+  Shape high(shape.size());
+  for (size_t d = 0; d < shape.size(); ++d) high[d] = shape[d] - value.shape()[d];
+  return b.pad(value, b.constant(value.dtype(), 0), low, high);
 }
 
 Values embedding_bag(Lowering& b, Value weight, Value indices, Value offsets, Ignored, int64_t mode, Ignored,
@@ -133,6 +137,9 @@ Value embedding_bag_dense(Lowering& b, Value grad, Value indices, Value bag, Val
   const DType result = grad.dtype();
   grad = b.convert(grad, opmath(result));
   const int64_t width = grad.dim(1);
+  const int64_t bags = grad.dim(0);
+  if (sizes.dim(0) > bags) sizes = b.slice_dim(sizes, 0, 0, bags);
+  if (best.rank() == 2 && best.dim(0) > bags) best = b.slice_dim(best, 0, 0, bags);
   Value out = b.constant(grad.dtype(), 0, {num_weights, width});
   if (mode == kMax) {
     Value column = b.iota({index_type(num_weights * width), {grad.dim(0), width}}, 1);
@@ -143,7 +150,7 @@ Value embedding_bag_dense(Lowering& b, Value grad, Value indices, Value bag, Val
     Value flat = scatter_flat(b, b.flatten(out), at, grad, Combiner::kAdd);
     return b.convert(b.reshape(flat, {num_weights, width}), result);
   }
-  Value readable = readable_index(b, bag, grad.dim(0));
+  Value readable = readable_index(b, bag, bags);
   Value updates = take_slices(b, grad, 0, readable);
   if (mode == kMean) {
     Value n = b.convert(take_flat(b, b.maximum(sizes, b.full_like(sizes, 1)), readable), grad.dtype());

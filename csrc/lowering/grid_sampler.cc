@@ -6,8 +6,8 @@ namespace torch_tpu::lowering {
 
 namespace {
 
-// Input [n, c, in...], grid [n, out..., spatial] in [-1, 1] with the last dimension's coordinate first
-// (Jaderberg et al., "Spatial transformer networks", 2015).
+// Input [n, c, in...], grid [n, out..., spatial] in [-1, 1] with the last dimension's coordinate
+// first (Jaderberg et al., "Spatial transformer networks", 2015).
 
 enum class Interpolation : int64_t { kLinear = 0, kNearest = 1, kCubic = 2 };
 enum class Padding : int64_t { kZeros = 0, kBorder = 1, kReflection = 2 };
@@ -41,7 +41,8 @@ struct Sampler {
       const double half = (n - 1) / 2;
       return {b.mul_scalar(b.mul_scalar(b.add_scalar(x, 1), 0.5), n - 1), b.full_like(x, half)};
     }
-    return {b.mul_scalar(b.add_scalar(b.mul_scalar(b.add_scalar(x, 1), n), -1), 0.5), b.full_like(x, n / 2)};
+    return {b.mul_scalar(b.add_scalar(b.mul_scalar(b.add_scalar(x, 1), n), -1), 0.5),
+            b.full_like(x, n / 2)};
   }
 
   // At the borders themselves the derivative is zero.
@@ -61,7 +62,8 @@ struct Sampler {
     Value width = b.full_like(p.at, span);
     Value extra = b.remainder(distance, width);
     Value flips = b.floor(b.divide(distance, b.optimization_barrier(width)));
-    Value odd = b.compare(b.remainder(flips, b.full_like(flips, 2)), b.zeros_like(flips), Compare::kNe);
+    Value odd =
+        b.compare(b.remainder(flips, b.full_like(flips, 2)), b.zeros_like(flips), Compare::kNe);
     Value at = b.add_scalar(b.select(odd, b.subtract(width, extra), extra), low);
     Value negative = b.compare(from_low, b.zeros_like(from_low), Compare::kLt);
     Value turned = b.xor_(odd, negative);
@@ -88,7 +90,8 @@ struct Sampler {
     Value all;
     for (size_t i = 0; i < at.size(); ++i) {
       Value high = b.full_like(at[i], static_cast<double>(size(i) - 1));
-      Value in = b.and_(b.compare(at[i], b.zeros_like(at[i]), Compare::kGe), b.compare(at[i], high, Compare::kLe));
+      Value in = b.and_(b.compare(at[i], b.zeros_like(at[i]), Compare::kGe),
+                        b.compare(at[i], high, Compare::kLe));
       all = i == 0 ? in : b.and_(all, in);
     }
     return all;
@@ -127,7 +130,8 @@ struct Sampler {
     dims.index_vector_dim = static_cast<int64_t>(column.size()) - 1;
     dims.slice_sizes = Shape(static_cast<size_t>(input.rank()), 1);
     dims.slice_sizes[1] = input.dim(1);
-    Value found = b.gather(input, b.concatenate(columns, static_cast<int64_t>(column.size()) - 1), dims);
+    Value found =
+        b.gather(input, b.concatenate(columns, static_cast<int64_t>(column.size()) - 1), dims);
     return b.select(over_channels(inside(at)), found, b.zeros_like(found));
   }
 };
@@ -167,7 +171,8 @@ Taps combined(Lowering& b, const std::vector<Choices>& choices) {
     for (const Value& x : xs) columns.push_back(b.unsqueeze(x, x.rank()));
     IntList dims = Lowering::all_dims(static_cast<int64_t>(points.size()) + 1);
     dims.back() += static_cast<int64_t>(i);
-    return b.reshape(b.broadcast_in_dim(b.concatenate(columns, columns[0].rank() - 1), grid, dims), flat);
+    return b.reshape(b.broadcast_in_dim(b.concatenate(columns, columns[0].rank() - 1), grid, dims),
+                     flat);
   };
   Taps taps;
   Values weights, derivatives;
@@ -191,7 +196,8 @@ Taps linear_taps(const Sampler& s) {
     Value low = b.floor(p.at);
     Value fraction = b.subtract(p.at, low);
     Value one = b.full_like(low, 1);
-    choices.push_back({{low, b.add(low, one)}, {b.subtract(one, fraction), fraction}, {b.negate(one), one}});
+    choices.push_back(
+        {{low, b.add(low, one)}, {b.subtract(one, fraction), fraction}, {b.negate(one), one}});
   }
   return combined(b, choices);
 }
@@ -238,18 +244,22 @@ Taps taps_of(const Sampler& s) {
   if (s.interpolation == Interpolation::kLinear) return linear_taps(s);
   if (s.interpolation == Interpolation::kCubic) return cubic_taps(s);
   Taps taps;
-  for (const Position& p : s.positions) taps.at.push_back(s.b.unsqueeze(s.b.round_even(p.at), p.at.rank()));
+  for (const Position& p : s.positions)
+    taps.at.push_back(s.b.unsqueeze(s.b.round_even(p.at), p.at.rank()));
   taps.weight = s.b.full_like(taps.at[0], 1);
   return taps;
 }
 
-Sampler sampler(Lowering& b, Value input, Value grid, int64_t interpolation, int64_t padding, bool align_corners) {
-  Sampler s{b, input, static_cast<Interpolation>(interpolation), static_cast<Padding>(padding), align_corners};
+Sampler sampler(Lowering& b, Value input, Value grid, int64_t interpolation, int64_t padding,
+                bool align_corners) {
+  Sampler s{b, input, static_cast<Interpolation>(interpolation), static_cast<Padding>(padding),
+            align_corners};
   s.place(b.convert(grid, input.dtype()));
   return s;
 }
 
-Value grid_sampler(Lowering& b, Value input, Value grid, int64_t interpolation, int64_t padding, bool align_corners) {
+Value grid_sampler(Lowering& b, Value input, Value grid, int64_t interpolation, int64_t padding,
+                   bool align_corners) {
   const Sampler s = sampler(b, input, grid, interpolation, padding, align_corners);
   if (numel(s.result_shape()) == 0) return b.constant(input.dtype(), 0, s.result_shape());
   const Taps taps = taps_of(s);
@@ -263,14 +273,16 @@ Value flat_index(const Sampler& s, const Values& at) {
   const Values indices = s.indices(at);
   Value flat = indices[0];
   for (size_t i = 1; i < at.size(); ++i) {
-    flat = s.b.add(s.b.multiply(flat, s.b.constant_int(DType::kS32, s.size(i), flat.shape())), indices[i]);
+    flat = s.b.add(s.b.multiply(flat, s.b.constant_int(DType::kS32, s.size(i), flat.shape())),
+                   indices[i]);
   }
   return flat;
 }
 
 // grad, [n, c, out...], once per tap.
 Value per_tap(const Sampler& s, Value grad, const Taps& taps) {
-  return s.b.broadcast_in_dim(grad, s.with_channels(taps.weight.shape()), Lowering::all_dims(grad.rank()));
+  return s.b.broadcast_in_dim(grad, s.with_channels(taps.weight.shape()),
+                              Lowering::all_dims(grad.rank()));
 }
 
 Value input_gradient(const Sampler& s, Value grad, const Taps& taps) {
@@ -293,8 +305,9 @@ Value grid_gradient(const Sampler& s, Value grad, const Taps& taps, const Shape&
   return b.concatenate(columns, columns[0].rank() - 1);
 }
 
-Results grid_sampler_backward(Lowering& b, Value grad, Value input, Value grid, int64_t interpolation, int64_t padding,
-                              bool align_corners, IntList output_mask) {
+Results grid_sampler_backward(Lowering& b, Value grad, Value input, Value grid,
+                              int64_t interpolation, int64_t padding, bool align_corners,
+                              IntList output_mask) {
   Results out(2);
   if (grad.numel() == 0) {
     if (output_mask[0] != 0) out[0] = b.zeros_like(input);
@@ -308,8 +321,8 @@ Results grid_sampler_backward(Lowering& b, Value grad, Value input, Value grid, 
   return out;
 }
 
-Results grid_sampler_fallback_backward(Lowering& b, Value grad, Value input, Value grid, int64_t interpolation,
-                                       int64_t padding, bool align_corners) {
+Results grid_sampler_fallback_backward(Lowering& b, Value grad, Value input, Value grid,
+                                       int64_t interpolation, int64_t padding, bool align_corners) {
   return grid_sampler_backward(b, grad, input, grid, interpolation, padding, align_corners, {1, 1});
 }
 

@@ -10,7 +10,8 @@ namespace {
 // The dimensions of normalized_shape: the last ones.
 IntList normalised_dims(Value x, const IntList& normalized_shape) {
   IntList dims;
-  for (int64_t d = x.rank() - static_cast<int64_t>(normalized_shape.size()); d < x.rank(); ++d) dims.push_back(d);
+  for (int64_t d = x.rank() - static_cast<int64_t>(normalized_shape.size()); d < x.rank(); ++d)
+    dims.push_back(d);
   return dims;
 }
 
@@ -28,29 +29,33 @@ Value plus(Lowering& b, Value x, const std::optional<Value>& bias) {
 
 // Ba, Kiros and Hinton, "Layer normalization" (2016).
 std::tuple<Value, Value, Value> native_layer_norm(Lowering& b, Value x, IntList normalized_shape,
-                                                  std::optional<Value> weight, std::optional<Value> bias, double eps) {
+                                                  std::optional<Value> weight,
+                                                  std::optional<Value> bias, double eps) {
   const Moments m = moments(b, x, normalised_dims(x, normalized_shape), true);
   Value rstd = inverse_std(b, m.variance, eps);
   Value out = b.bmul(b.bsub(x, m.mean), rstd);
   return {plus(b, times(b, out, weight), bias), m.mean, rstd};
 }
 
-// The gradient of (x - mean) * rstd in x, where `g` is that of the result and `hat` the result itself.
+// The gradient of (x - mean) * rstd in x, where `g` is that of the result and `hat` the result
+// itself.
 Value centred_gradient(Lowering& b, Value g, Value hat, Value rstd, const IntList& dims) {
   Value slope = b.mean(b.multiply(g, hat), dims, true);
   Value centred = b.bsub(g, b.mean(g, dims, true));
   return b.bmul(b.subtract(centred, b.bmul(hat, slope)), rstd);
 }
 
-Results native_layer_norm_backward(Lowering& b, Value grad, Value x, IntList normalized_shape, Value mean, Value rstd,
-                                   std::optional<Value> weight, std::optional<Value> bias, IntList output_mask) {
+Results native_layer_norm_backward(Lowering& b, Value grad, Value x, IntList normalized_shape,
+                                   Value mean, Value rstd, std::optional<Value> weight,
+                                   std::optional<Value> bias, IntList output_mask) {
   const DType t = x.dtype();
   rstd = b.convert(rstd, t);
   Value hat = b.bmul(b.bsub(x, b.convert(mean, t)), rstd);
   const IntList leading = leading_dims(x, normalized_shape);
   Results out(3);
   if (output_mask[0] != 0) {
-    out[0] = centred_gradient(b, times(b, grad, weight), hat, rstd, normalised_dims(x, normalized_shape));
+    out[0] = centred_gradient(b, times(b, grad, weight), hat, rstd,
+                              normalised_dims(x, normalized_shape));
   }
   if (output_mask[1] != 0 && weight) out[1] = b.sum(b.multiply(grad, hat), leading);
   if (output_mask[2] != 0 && bias) out[2] = b.sum(grad, leading);
@@ -58,17 +63,18 @@ Results native_layer_norm_backward(Lowering& b, Value grad, Value x, IntList nor
 }
 
 // Zhang and Sennrich, "Root mean square layer normalization" (2019).
-std::pair<Value, Value> fused_rms_norm(Lowering& b, Value x, IntList normalized_shape, std::optional<Value> weight,
-                                       std::optional<double> eps) {
-  const double smallest = x.dtype() == DType::kF64 ? std::numeric_limits<double>::epsilon()
-                                                   : static_cast<double>(std::numeric_limits<float>::epsilon());
+std::pair<Value, Value> fused_rms_norm(Lowering& b, Value x, IntList normalized_shape,
+                                       std::optional<Value> weight, std::optional<double> eps) {
+  const double smallest = x.dtype() == DType::kF64
+                              ? std::numeric_limits<double>::epsilon()
+                              : static_cast<double>(std::numeric_limits<float>::epsilon());
   const IntList dims = normalised_dims(x, normalized_shape);
   Value rstd = inverse_std(b, b.mean(b.multiply(x, x), dims, true), eps.value_or(smallest));
   return {times(b, b.bmul(x, rstd), weight), rstd};
 }
 
-Results fused_rms_norm_backward(Lowering& b, Value grad, Value x, IntList normalized_shape, Value rstd,
-                                std::optional<Value> weight, IntList output_mask) {
+Results fused_rms_norm_backward(Lowering& b, Value grad, Value x, IntList normalized_shape,
+                                Value rstd, std::optional<Value> weight, IntList output_mask) {
   rstd = b.convert(rstd, x.dtype());
   Value hat = b.bmul(x, rstd);
   Results out(2);
@@ -77,7 +83,8 @@ Results fused_rms_norm_backward(Lowering& b, Value grad, Value x, IntList normal
     Value slope = b.mean(b.multiply(g, hat), normalised_dims(x, normalized_shape), true);
     out[0] = b.bmul(b.subtract(g, b.bmul(hat, slope)), rstd);
   }
-  if (output_mask[1] != 0 && weight) out[1] = b.sum(b.multiply(grad, hat), leading_dims(x, normalized_shape));
+  if (output_mask[1] != 0 && weight)
+    out[1] = b.sum(b.multiply(grad, hat), leading_dims(x, normalized_shape));
   return out;
 }
 
@@ -87,12 +94,14 @@ Value rows(Lowering& b, Value x, int64_t n, int64_t c, int64_t hxw, int64_t grou
 }
 
 // A per-channel vector as [1, c, 1], against [n, c, hxw].
-Value channels(Lowering& b, Value v, DType t) { return b.reshape(b.convert(v, t), {1, v.dim(0), 1}); }
+Value channels(Lowering& b, Value v, DType t) {
+  return b.reshape(b.convert(v, t), {1, v.dim(0), 1});
+}
 
 // Wu and He, "Group normalization" (2018).
 std::tuple<Value, Value, Value> native_group_norm(Lowering& b, Value x, std::optional<Value> weight,
-                                                  std::optional<Value> bias, int64_t n, int64_t c, int64_t hxw,
-                                                  int64_t group, double eps) {
+                                                  std::optional<Value> bias, int64_t n, int64_t c,
+                                                  int64_t hxw, int64_t group, double eps) {
   Value grouped = rows(b, x, n, c, hxw, group);
   const Moments m = moments(b, grouped, {2}, true);
   Value rstd = inverse_std(b, m.variance, eps);
@@ -103,16 +112,18 @@ std::tuple<Value, Value, Value> native_group_norm(Lowering& b, Value x, std::opt
 }
 
 Results native_group_norm_backward(Lowering& b, Value grad, Value x, Value mean, Value rstd,
-                                   std::optional<Value> weight, int64_t n, int64_t c, int64_t hxw, int64_t group,
-                                   IntList output_mask) {
+                                   std::optional<Value> weight, int64_t n, int64_t c, int64_t hxw,
+                                   int64_t group, IntList output_mask) {
   const DType t = x.dtype();
   rstd = b.reshape(b.convert(rstd, t), {n, group, 1});
-  Value hat = b.bmul(b.bsub(rows(b, x, n, c, hxw, group), b.reshape(b.convert(mean, t), {n, group, 1})), rstd);
+  Value hat = b.bmul(
+      b.bsub(rows(b, x, n, c, hxw, group), b.reshape(b.convert(mean, t), {n, group, 1})), rstd);
   Value flat = b.reshape(grad, {n, c, hxw});
   Results out(3);
   if (output_mask[0] != 0) {
     Value g = weight ? b.bmul(flat, channels(b, *weight, t)) : flat;
-    out[0] = b.reshape(centred_gradient(b, rows(b, g, n, c, hxw, group), hat, rstd, {2}), x.shape());
+    out[0] =
+        b.reshape(centred_gradient(b, rows(b, g, n, c, hxw, group), hat, rstd, {2}), x.shape());
   }
   const IntList rest = {0, 2};
   if (output_mask[1] != 0) out[1] = b.sum(b.multiply(flat, b.reshape(hat, {n, c, hxw})), rest);

@@ -25,7 +25,7 @@ Value solve_full_rank(Lowering& b, Value a, Value rhs) {
 }
 
 struct RankedSolution {
-  Value x, rank;
+  Value x, rank, singular_values;
 };
 
 // By singular values, of which those up to rcond times the largest count as zero.
@@ -38,7 +38,7 @@ RankedSolution solve_any_rank(Lowering& b, Value a, Value rhs, double rcond) {
                            b.zeros_like(f.s));
   Value projected = multiply_matrices(b, adjoint(b, f.u), rhs);
   projected = b.bmul(projected, b.reshape(b.convert(inverse, a.dtype()), {f.s.dim(0), f.s.dim(1), 1}));
-  return {multiply_matrices(b, adjoint(b, f.vh), projected), b.sum(b.convert(counts, DType::kS64), last)};
+  return {multiply_matrices(b, adjoint(b, f.vh), projected), b.sum(b.convert(counts, DType::kS64), last), f.s};
 }
 
 }  // namespace
@@ -46,8 +46,8 @@ RankedSolution solve_any_rank(Lowering& b, Value a, Value rhs, double rcond) {
 std::tuple<Value, Value, Value, Value> least_squares(Lowering& b, Value a, Value rhs, std::optional<double> rcond,
                                                      std::optional<std::string> driver) {
   const std::string name = driver.value_or("gelsy");
-  if (name == "gelsd" || name == "gelss") b.not_implemented("driver '" + name + "' (use 'gels' or 'gelsy')");
-  TT_CHECK(name == "gels" || name == "gelsy", kInvalidArgument,
+  const bool spectral = name == "gelsd" || name == "gelss";
+  TT_CHECK(name == "gels" || name == "gelsy" || spectral, kInvalidArgument,
            "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)");
   TT_CHECK(a.rank() >= 2, kInvalidArgument, "torch.linalg.lstsq: input must have at least 2 dimensions.");
   TT_CHECK(rhs.rank() >= 1, kInvalidArgument, "torch.linalg.lstsq: other must have at least 1 dimension.");
@@ -77,27 +77,30 @@ std::tuple<Value, Value, Value, Value> least_squares(Lowering& b, Value a, Value
   const DType real = real_of(a.dtype());
   Value nothing = b.full({real, {0}}, 0);
   Value residuals = nothing;
+  Value singular_values = nothing;
   Value rank = b.constant_int(DType::kS64, 0, {0});
   Value x;
   if (m.numel() == 0 || y.numel() == 0) {
     x = b.full({a.dtype(), {m.dim(0), columns, y.dim(2)}}, 0);
-    if (name == "gelsy") rank = b.constant_int(DType::kS64, 0, batch);
+    if (spectral) singular_values = shaped(b.full({real, {m.dim(0), std::min(rows, columns)}}, 0));
+    if (name != "gels") rank = b.constant_int(DType::kS64, 0, batch);
   } else if (name == "gels") {
     x = solve_full_rank(b, m, y);
-    if (rows > columns) {
-      Value size = b.abs(b.subtract(y, multiply_matrices(b, m, x)));
-      const int64_t along[] = {1};
-      residuals = shaped(b.sum(b.multiply(size, size), along));
-    }
   } else {
     const double epsilon = real == DType::kF64 ? 0x1p-52 : 0x1p-23;
     const RankedSolution s =
         solve_any_rank(b, m, y, rcond.value_or(epsilon * static_cast<double>(std::max(rows, columns))));
     x = s.x;
     rank = shaped(s.rank);
+    if (spectral) singular_values = shaped(s.singular_values);
+  }
+  if (rows > columns && name != "gelsy" && m.numel() != 0 && y.numel() != 0) {
+    Value size = b.abs(b.subtract(y, multiply_matrices(b, m, x)));
+    const int64_t along[] = {1};
+    residuals = shaped(b.sum(b.multiply(size, size), along));
   }
   Value solution = shaped(x);
-  return {vector ? b.squeeze_dim(solution, -1) : solution, residuals, rank, nothing};
+  return {vector ? b.squeeze_dim(solution, -1) : solution, residuals, rank, singular_values};
 }
 
 }  // namespace torch_tpu::lowering

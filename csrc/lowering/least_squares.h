@@ -9,8 +9,8 @@
 namespace torch_tpu::lowering {
 
 // linalg_lstsq(self [..., m, n], b [..., m, k] or [..., m]) -> solution, residuals, rank, singular
-// values, with the shapes PyTorch gives on the CPU. Drivers "gelsy" (the default) and "gels"; whether
-// the others return residuals depends on the rank, hence NotImplemented.
+// values, with the shapes PyTorch gives on the CPU, but for one: "gelsd" and "gelss" return residuals of
+// more rows than columns whatever the rank, which the host doesn't know yet (PyTorch: only at full rank).
 std::tuple<Value, Value, Value, Value> least_squares(Lowering& b, Value a, Value rhs, std::optional<double> rcond,
                                                      std::optional<std::string> driver);
 

@@ -318,7 +318,7 @@ void register_linalg(OperatorTable& table) {
   table.add("_linalg_eigh", linalg_eigh);
   table.add("_linalg_svd", linalg_svd);
   table.add("linalg_lstsq", least_squares);
-  table.add("linalg_matrix_exp", linalg_matrix_exp);
+  table.add("linalg_matrix_exp", linalg_matrix_exp, {.opmath = true});
   table.add("linalg_cross", cross, {.promotion = Promotion::kResult});
 }
 

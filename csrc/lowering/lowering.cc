@@ -281,6 +281,8 @@ Value in_passes(Lowering& b, Value lhs, Value rhs, Precision precision, const Pr
 template <typename Product>
 Value contract(Lowering& b, Value lhs, Value rhs, DType result, const Product& product) {
   const DType type = lhs.dtype();
+  TT_CHECK(type == rhs.dtype(), kInvalidArgument, b.op_name(), ": expected both operands to have the same dtype, but got ",
+           mlir_name(type), " and ", mlir_name(rhs.dtype()));
   if (is_bool(type)) {
     return b.convert(product(b.convert(lhs, DType::kS32), b.convert(rhs, DType::kS32), DType::kS32), result);
   }

@@ -14,21 +14,29 @@ using stablehlo::DotDims;
 DType accumulator(DType t) { return opmath(t); }
 
 Value product_mm(Lowering& b, Value x, Value y, DType result) {
-  return b.dot(x, y, DotDims{.lhs_batch = {}, .rhs_batch = {}, .lhs_contract = {1}, .rhs_contract = {0}}, result);
+  return b.dot(x, y,
+               DotDims{.lhs_batch = {}, .rhs_batch = {}, .lhs_contract = {1}, .rhs_contract = {0}},
+               result);
 }
 
 Value product_bmm(Lowering& b, Value x, Value y, DType result) {
-  return b.dot(x, y, DotDims{.lhs_batch = {0}, .rhs_batch = {0}, .lhs_contract = {2}, .rhs_contract = {1}}, result);
+  return b.dot(
+      x, y, DotDims{.lhs_batch = {0}, .rhs_batch = {0}, .lhs_contract = {2}, .rhs_contract = {1}},
+      result);
 }
 
 // First dimensions of both contracted away entirely or in part: [.., k] x [k].
 Value product_mv(Lowering& b, Value x, Value y, DType result) {
-  return b.dot(x, y, DotDims{.lhs_batch = {}, .rhs_batch = {}, .lhs_contract = {x.rank() - 1}, .rhs_contract = {0}},
-               result);
+  return b.dot(
+      x, y,
+      DotDims{
+          .lhs_batch = {}, .rhs_batch = {}, .lhs_contract = {x.rank() - 1}, .rhs_contract = {0}},
+      result);
 }
 
 bool is_constant(const Operand& operand, double v) {
-  return operand.constant() && !operand.constant()->is_complex() && operand.constant()->to_double() == v;
+  return operand.constant() && !operand.constant()->is_complex() &&
+         operand.constant()->to_double() == v;
 }
 
 Value scaled(Lowering& b, const Operand& factor, Value x) {
@@ -38,21 +46,25 @@ Value scaled(Lowering& b, const Operand& factor, Value x) {
 }
 
 // beta * self + alpha * product, where beta = 0 ignores whatever self holds.
-Value add_scaled(Lowering& b, Value self, Value product, const Operand& beta, const Operand& alpha) {
+Value add_scaled(Lowering& b, Value self, Value product, const Operand& beta,
+                 const Operand& alpha) {
   Value rest = scaled(b, alpha, product);
   if (is_constant(beta, 0)) return rest;
   self = b.broadcast(b.convert(self, rest.dtype()), rest.shape());
   Value term = scaled(b, beta, self);
   if (!beta.constant() && !is_integral(term.dtype())) {
     Value factor = b.number(beta, term.dtype());
-    term = b.select(b.compare(factor, b.zeros_like(factor), Compare::kEq), b.zeros_like(term), term);
+    term =
+        b.select(b.compare(factor, b.zeros_like(factor), Compare::kEq), b.zeros_like(term), term);
   }
   return b.badd(term, rest);
 }
 
 Value mm(Lowering& b, Value self, Value mat2) { return product_mm(b, self, mat2, self.dtype()); }
 
-Value mm_dtype(Lowering& b, Value self, Value mat2, DType out_dtype) { return product_mm(b, self, mat2, out_dtype); }
+Value mm_dtype(Lowering& b, Value self, Value mat2, DType out_dtype) {
+  return product_mm(b, self, mat2, out_dtype);
+}
 
 Value bmm(Lowering& b, Value self, Value mat2) { return product_bmm(b, self, mat2, self.dtype()); }
 
@@ -64,24 +76,27 @@ Value addmm(Lowering& b, Value self, Value mat1, Value mat2, Operand beta, Opera
   return add_scaled(b, self, product_mm(b, mat1, mat2, accumulator(mat1.dtype())), beta, alpha);
 }
 
-Value addmm_dtype(Lowering& b, Value self, Value mat1, Value mat2, DType out_dtype, Operand beta, Operand alpha) {
+Value addmm_dtype(Lowering& b, Value self, Value mat1, Value mat2, DType out_dtype, Operand beta,
+                  Operand alpha) {
   return add_scaled(b, self, product_mm(b, mat1, mat2, accumulator(out_dtype)), beta, alpha);
 }
 
 Value baddbmm(Lowering& b, Value self, Value batch1, Value batch2, Operand beta, Operand alpha) {
-  return add_scaled(b, self, product_bmm(b, batch1, batch2, accumulator(batch1.dtype())), beta, alpha);
+  return add_scaled(b, self, product_bmm(b, batch1, batch2, accumulator(batch1.dtype())), beta,
+                    alpha);
 }
 
-Value baddbmm_dtype(Lowering& b, Value self, Value batch1, Value batch2, DType out_dtype, Operand beta,
-                    Operand alpha) {
+Value baddbmm_dtype(Lowering& b, Value self, Value batch1, Value batch2, DType out_dtype,
+                    Operand beta, Operand alpha) {
   return add_scaled(b, self, product_bmm(b, batch1, batch2, accumulator(out_dtype)), beta, alpha);
 }
 
 // The sum over the batch is part of the contraction: [b, n, k] x [b, k, m] -> [n, m].
 Value addbmm(Lowering& b, Value self, Value batch1, Value batch2, Operand beta, Operand alpha) {
-  Value product =
-      b.dot(batch1, batch2, DotDims{.lhs_batch = {}, .rhs_batch = {}, .lhs_contract = {0, 2}, .rhs_contract = {0, 1}},
-            accumulator(batch1.dtype()));
+  Value product = b.dot(
+      batch1, batch2,
+      DotDims{.lhs_batch = {}, .rhs_batch = {}, .lhs_contract = {0, 2}, .rhs_contract = {0, 1}},
+      accumulator(batch1.dtype()));
   return add_scaled(b, self, product, beta, alpha);
 }
 
@@ -97,7 +112,9 @@ Value addr(Lowering& b, Value self, Value vec1, Value vec2, Operand beta, Operan
   return add_scaled(b, self, outer, beta, Operand(Scalar::of(int64_t{1})));
 }
 
-Value dot(Lowering& b, Value self, Value tensor) { return product_mv(b, self, tensor, self.dtype()); }
+Value dot(Lowering& b, Value self, Value tensor) {
+  return product_mv(b, self, tensor, self.dtype());
+}
 
 Value vdot(Lowering& b, Value self, Value other) {
   if (is_complex(self.dtype())) self = b.complex(b.real(self), b.negate(b.imag(self)));
@@ -105,42 +122,49 @@ Value vdot(Lowering& b, Value self, Value other) {
 }
 
 // PyTorch's CPU kernel takes the exact GELU here; cuBLAS's epilogue is the tanh form.
-Value addmm_activation(Lowering& b, Value self, Value mat1, Value mat2, Operand beta, Operand alpha, bool use_gelu) {
+Value addmm_activation(Lowering& b, Value self, Value mat1, Value mat2, Operand beta, Operand alpha,
+                       bool use_gelu) {
   Value x = addmm(b, self, mat1, mat2, beta, alpha);
   if (!use_gelu) return b.maximum(x, b.zeros_like(x));
-  Value cdf = b.mul_scalar(b.add_scalar(b.chlo("erf", b.mul_scalar(x, 0.70710678118654752440)), 1), 0.5);
+  Value cdf =
+      b.mul_scalar(b.add_scalar(b.chlo("erf", b.mul_scalar(x, 0.70710678118654752440)), 1), 0.5);
   return b.multiply(x, cdf);
 }
 
 Value int_mm(Lowering& b, Value self, Value mat2) {
   TT_CHECK(self.dtype() == DType::kS8 && mat2.dtype() == DType::kS8, kInvalidArgument,
-           "_int_mm: expected int8 matrices, got ", mlir_name(self.dtype()), " and ", mlir_name(mat2.dtype()));
-  return b.dot_general(self, mat2,
-                       DotDims{.lhs_batch = {}, .rhs_batch = {}, .lhs_contract = {1}, .rhs_contract = {0}},
-                       DType::kS32);
+           "_int_mm: expected int8 matrices, got ", mlir_name(self.dtype()), " and ",
+           mlir_name(mat2.dtype()));
+  return b.dot_general(
+      self, mat2,
+      DotDims{.lhs_batch = {}, .rhs_batch = {}, .lhs_contract = {1}, .rhs_contract = {0}},
+      DType::kS32);
 }
 
 // self [m, k], mat2 int8 [n, k] with one scale per row.
 Value weight_int8pack_mm(Lowering& b, Value self, Value mat2, Value scales) {
-  Value product = b.dot(b.convert(self, DType::kF32), b.convert(mat2, DType::kF32),
-                        DotDims{.lhs_batch = {}, .rhs_batch = {}, .lhs_contract = {1}, .rhs_contract = {1}});
+  Value product =
+      b.dot(b.convert(self, DType::kF32), b.convert(mat2, DType::kF32),
+            DotDims{.lhs_batch = {}, .rhs_batch = {}, .lhs_contract = {1}, .rhs_contract = {1}});
   return b.bmul(product, b.convert(scales, DType::kF32));
 }
 
 // Scales are one number, or one per row of self and one per column of mat2.
-Value scaled_mm(Lowering& b, Value self, Value mat2, Value scale_a, Value scale_b, std::optional<Value> bias,
-                std::optional<Value> scale_result, std::optional<DType> out_dtype) {
+Value scaled_mm(Lowering& b, Value self, Value mat2, Value scale_a, Value scale_b,
+                std::optional<Value> bias, std::optional<Value> scale_result,
+                std::optional<DType> out_dtype) {
   auto as_factor = [&](Value scale, const Shape& per_line) {
     if (scale.numel() == 1) return b.reshape(scale, {});
-    TT_CHECK(scale.shape() == per_line, kInvalidArgument, "_scaled_mm: scales of shape ", to_string(scale.shape()),
-             " are neither one number nor ", to_string(per_line));
+    TT_CHECK(scale.shape() == per_line, kInvalidArgument, "_scaled_mm: scales of shape ",
+             to_string(scale.shape()), " are neither one number nor ", to_string(per_line));
     return scale;
   };
   Value out = product_mm(b, self, mat2, DType::kF32);
   out = b.bmul(out, as_factor(scale_a, {self.dim(0), 1}));
   out = b.bmul(out, as_factor(scale_b, {1, mat2.dim(1)}));
   if (bias) out = b.badd(out, b.convert(*bias, DType::kF32));
-  if (scale_result && is_float8(out_dtype.value_or(self.dtype()))) out = b.bmul(out, b.reshape(*scale_result, {}));
+  if (scale_result && is_float8(out_dtype.value_or(self.dtype())))
+    out = b.bmul(out, b.reshape(*scale_result, {}));
   return out;
 }
 
@@ -153,7 +177,9 @@ struct Indexed {
   bool has(int64_t d) const { return std::find(dims.begin(), dims.end(), d) != dims.end(); }
 };
 
-bool contains(const IntList& list, int64_t d) { return std::find(list.begin(), list.end(), d) != list.end(); }
+bool contains(const IntList& list, int64_t d) {
+  return std::find(list.begin(), list.end(), d) != list.end();
+}
 
 Indexed indexed(Lowering& b, Value x, const IntList& missing, int64_t rank) {
   Indexed out;
@@ -211,8 +237,8 @@ Indexed contract(Lowering& b, const Indexed& x, const Indexed& y, const IntList&
 }
 
 // sum over sumdim of i1 * i2 * i3, each unsqueezed at its expand dimensions; as two contractions.
-Value trilinear(Lowering& b, Value i1, Value i2, Value i3, IntList expand1, IntList expand2, IntList expand3,
-                IntList sumdim) {
+Value trilinear(Lowering& b, Value i1, Value i2, Value i3, IntList expand1, IntList expand2,
+                IntList expand3, IntList sumdim) {
   const int64_t rank = i1.rank() + static_cast<int64_t>(expand1.size());
   const std::array<Value, 3> given = {i1, i2, i3};
   const std::array<IntList, 3> missing = {expand1, expand2, expand3};
@@ -220,7 +246,8 @@ Value trilinear(Lowering& b, Value i1, Value i2, Value i3, IntList expand1, IntL
   Shape full(static_cast<size_t>(rank), 1);
   for (size_t k = 0; k < 3; ++k) {
     in[k] = indexed(b, given[k], missing[k], rank);
-    for (size_t i = 0; i < in[k].dims.size(); ++i) full[static_cast<size_t>(in[k].dims[i])] = in[k].value.shape()[i];
+    for (size_t i = 0; i < in[k].dims.size(); ++i)
+      full[static_cast<size_t>(in[k].dims[i])] = in[k].value.shape()[i];
   }
   // The first pair is the one that can sum the most away before the third factor comes in.
   auto summable = [&](size_t x, size_t y) {
@@ -232,9 +259,11 @@ Value trilinear(Lowering& b, Value i1, Value i2, Value i3, IntList expand1, IntL
   };
   std::pair<size_t, size_t> first{0, 1};
   for (auto pair : {std::pair<size_t, size_t>{0, 2}, std::pair<size_t, size_t>{1, 2}}) {
-    if (summable(pair.first, pair.second).size() > summable(first.first, first.second).size()) first = pair;
+    if (summable(pair.first, pair.second).size() > summable(first.first, first.second).size())
+      first = pair;
   }
-  Indexed product = contract(b, in[first.first], in[first.second], summable(first.first, first.second));
+  Indexed product =
+      contract(b, in[first.first], in[first.second], summable(first.first, first.second));
   product = contract(b, product, in[3 - first.first - first.second], sumdim);
   return b.reshape(product.value, Lowering::reduced_shape(full, sumdim, false));
 }

@@ -9,14 +9,14 @@ namespace torch_tpu::lowering {
 
 namespace {
 
-// A maximum and where in its plane it was found. Of equal elements the first wins, of NaNs the last,
-// as in PyTorch's loop `if (x > best || isnan(x))`.
+// A maximum and where in its plane it was found. Of equal elements the first wins, of NaNs the
+// last, as in PyTorch's loop `if (x > best || isnan(x))`.
 struct Best {
   Value value;
   Value index;
 };
 
-constexpr int64_t kNowhere = -1;      // index of padding
+constexpr int64_t kNowhere = -1;       // index of padding
 constexpr int64_t kUnrolledTaps = 16;  // beyond, windows are gathered and reduced
 
 // The better of two, `next` coming after `best` in memory.
@@ -37,7 +37,8 @@ Best reduce_best(Lowering& b, const Best& x, const IntList& dims) {
   const Value inits[] = {b.neg_inf(x.value.dtype()), b.constant_int(x.index.dtype(), last)};
   const Values out = b.reduce(xs, inits, dims, [&](std::span<const Value> v) -> Values {
     const Value x_value = v[0], x_index = v[1], y_value = v[2], y_index = v[3];
-    Value tie = b.and_(b.compare(y_value, x_value, Compare::kEq), b.compare(y_index, x_index, Compare::kLt));
+    Value tie = b.and_(b.compare(y_value, x_value, Compare::kEq),
+                       b.compare(y_index, x_index, Compare::kLt));
     Value wins = b.or_(b.compare(y_value, x_value, Compare::kGt), tie);
     if (is_float(x_value.dtype())) {
       Value x_nan = b.is_nan(x_value);
@@ -71,7 +72,8 @@ Best pool_unrolled(Lowering& b, Best x, int64_t dim, const Window& w, int64_t ou
   for (int64_t t = 0; t < w.kernel; ++t) {
     const int64_t start = t * w.dilation;
     const int64_t limit = start + (out - 1) * w.stride + 1;
-    const Best tap{b.slice_dim(x.value, dim, start, limit, w.stride), b.slice_dim(x.index, dim, start, limit, w.stride)};
+    const Best tap{b.slice_dim(x.value, dim, start, limit, w.stride),
+                   b.slice_dim(x.index, dim, start, limit, w.stride)};
     best = t == 0 ? tap : better(b, best, tap, w.padding > 0);
   }
   return best;
@@ -89,14 +91,16 @@ Positions positions(const std::vector<IntList>& rows) {
   Positions out;
   out.rows = static_cast<int64_t>(rows.size());
   for (const IntList& row : rows) {
-    for (size_t t = 0; t < width; ++t) out.index.push_back(row.empty() ? 0 : row[std::min(t, row.size() - 1)]);
+    for (size_t t = 0; t < width; ++t)
+      out.index.push_back(row.empty() ? 0 : row[std::min(t, row.size() - 1)]);
   }
   return out;
 }
 
 Best pool_gathered(Lowering& b, const Best& x, int64_t dim, const std::vector<IntList>& rows) {
   const Positions at = positions(rows);
-  const Best windows{take_windows(b, x.value, dim, at.index, at.rows), take_windows(b, x.index, dim, at.index, at.rows)};
+  const Best windows{take_windows(b, x.value, dim, at.index, at.rows),
+                     take_windows(b, x.index, dim, at.index, at.rows)};
   return reduce_best(b, windows, {dim + 1});
 }
 
@@ -123,8 +127,9 @@ std::pair<Value, Value> nothing(Lowering& b, Value x) {
 
 // A maximum over a box is a maximum along each dimension in turn, the last first.
 template <size_t N>
-std::pair<Value, Value> max_pool_with_indices(Lowering& b, Value self, IntList kernel_size, IntList stride,
-                                              IntList padding, IntList dilation, bool ceil_mode) {
+std::pair<Value, Value> max_pool_with_indices(Lowering& b, Value self, IntList kernel_size,
+                                              IntList stride, IntList padding, IntList dilation,
+                                              bool ceil_mode) {
   static_cast<void>(ceil_mode);  // is in the result's shape
   const Shape& out = b.out().shape;
   if (numel(out) == 0) return nothing(b, self);
@@ -135,7 +140,8 @@ std::pair<Value, Value> max_pool_with_indices(Lowering& b, Value self, IntList k
   Best best = with_positions(b, self, N);
   for (size_t i = N; i-- > 0;) {
     const auto dim = self.rank() - static_cast<int64_t>(N) + static_cast<int64_t>(i);
-    best = pool_dimension(b, best, dim, {kernel[i], step[i], pad[i], dilate[i]}, out[static_cast<size_t>(dim)]);
+    best = pool_dimension(b, best, dim, {kernel[i], step[i], pad[i], dilate[i]},
+                          out[static_cast<size_t>(dim)]);
   }
   return finished(b, best);
 }
@@ -150,7 +156,8 @@ std::pair<Value, Value> adaptive_max_pool(Lowering& b, Value self, IntList outpu
     std::vector<IntList> rows;
     for (int64_t o = 0; o < size[i]; ++o) {
       IntList row;
-      for (int64_t at = adaptive_start(o, self.dim(dim), size[i]); at < adaptive_end(o, self.dim(dim), size[i]); ++at) {
+      for (int64_t at = adaptive_start(o, self.dim(dim), size[i]);
+           at < adaptive_end(o, self.dim(dim), size[i]); ++at) {
         row.push_back(at);
       }
       rows.push_back(std::move(row));
@@ -174,14 +181,15 @@ Value fractional_starts(Lowering& b, Value sample, int64_t in, int64_t out, int6
   Value i = b.iota({type, shape}, 1);
   Value start = b.subtract(b.convert(b.multiply(b.add(i, u), alpha), DType::kS32),
                            b.convert(b.multiply(u, alpha), DType::kS32));
-  Value is_last = b.compare(b.iota({DType::kS32, shape}, 1), b.constant_int(DType::kS32, out - 1, shape), Compare::kEq);
+  Value is_last = b.compare(b.iota({DType::kS32, shape}, 1),
+                            b.constant_int(DType::kS32, out - 1, shape), Compare::kEq);
   return b.select(is_last, last, start);
 }
 
 // random_samples [n, c, N]: in 2-d the width's sample comes first, in 3-d the depth's.
 template <size_t N>
-std::pair<Value, Value> fractional_max_pool(Lowering& b, Value self, IntList kernel_size, IntList output_size,
-                                            Value random_samples) {
+std::pair<Value, Value> fractional_max_pool(Lowering& b, Value self, IntList kernel_size,
+                                            IntList output_size, Value random_samples) {
   if (numel(b.out().shape) == 0) return nothing(b, self);
   const IntList kernel = per_dimension(kernel_size, N);
   const IntList size = per_dimension(output_size, N);
@@ -199,7 +207,8 @@ std::pair<Value, Value> fractional_max_pool(Lowering& b, Value self, IntList ker
     Value sample = b.reshape(b.slice_dim(samples, 1, which, which + 1), {planes});
     Value start = fractional_starts(b, sample, plane[i], size[i], kernel[i]);
     const auto d = static_cast<int64_t>(i);
-    Value at = b.add(b.broadcast_in_dim(start, grid, IntList{0, 1 + d}), b.iota({DType::kS32, grid}, 1 + static_cast<int64_t>(N) + d));
+    Value at = b.add(b.broadcast_in_dim(start, grid, IntList{0, 1 + d}),
+                     b.iota({DType::kS32, grid}, 1 + static_cast<int64_t>(N) + d));
     position = b.add(position, b.multiply(at, b.constant_int(DType::kS32, step, grid)));
     step *= plane[i];
   }
@@ -213,13 +222,15 @@ std::pair<Value, Value> fractional_max_pool(Lowering& b, Value self, IntList ker
   IntList taps;
   for (size_t i = 0; i < N; ++i) taps.push_back(static_cast<int64_t>(1 + N + i));
   const Best best = reduce_best(b, {windows, position}, taps);
-  return {b.reshape(best.value, b.out().shape), b.reshape(b.convert(best.index, DType::kS64), b.out().shape)};
+  return {b.reshape(best.value, b.out().shape),
+          b.reshape(b.convert(best.index, DType::kS64), b.out().shape)};
 }
 
 // Adjoints: each gradient goes to the element its maximum came from.
 
 template <int64_t N>
-Value max_pool_backward(Lowering& b, Value grad, Value self, IntList, IntList, IntList, IntList, bool, Value indices) {
+Value max_pool_backward(Lowering& b, Value grad, Value self, IntList, IntList, IntList, IntList,
+                        bool, Value indices) {
   return add_at(b, grad, indices, self.shape(), N);
 }
 
@@ -229,7 +240,8 @@ Value adaptive_max_pool_backward(Lowering& b, Value grad, Value self, Value indi
 }
 
 template <int64_t N>
-Value fractional_max_pool_backward(Lowering& b, Value grad, Value self, IntList, IntList, Value indices) {
+Value fractional_max_pool_backward(Lowering& b, Value grad, Value self, IntList, IntList,
+                                   Value indices) {
   return add_at(b, grad, indices, self.shape(), N);
 }
 

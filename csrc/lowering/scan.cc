@@ -134,26 +134,32 @@ Value log_add_exp_complex(Lowering& b, Value x, Value y) {
   return b.select(both_zero, high, sum);
 }
 
-// One after the other, as the phase of a complex logarithm depends on the order.
-Value logcumsumexp_complex(Lowering& b, Value x, int64_t dim) {
+Value log_sum(Lowering& b, Value x, Value y) {
+  return is_complex(x.dtype()) ? log_add_exp_complex(b, x, y) : log_add_exp(b, x, y);
+}
+
+Value logcumsumexp_in_order(Lowering& b, Value x, int64_t dim) {
   Shape sizes = x.shape();
   sizes[static_cast<size_t>(dim)] = 1;
-  Values starts(static_cast<size_t>(x.rank()), b.constant_int(DType::kS32, 0));
   const DType part = real_of(x.dtype());
-  Value nothing = b.complex(b.neg_inf(part, sizes), b.constant(part, 0, sizes));
+  Value nothing = b.neg_inf(part, sizes);
+  if (is_complex(x.dtype())) nothing = b.complex(nothing, b.constant(part, 0, sizes));
+  Values starts(static_cast<size_t>(x.rank()), b.constant_int(DType::kS32, 0));
   return for_loop(b, x.dim(dim), {x, nothing}, [&](Value i, std::span<const Value> state) -> Values {
     Values at = starts;
     at[static_cast<size_t>(dim)] = i;
-    Value sum = log_add_exp_complex(b, state[1], b.dynamic_slice(x, at, sizes));
+    Value sum = log_sum(b, state[1], b.dynamic_slice(x, at, sizes));
     return {b.dynamic_update_slice(state[0], sum, at), sum};
   })[0];
 }
 
-// Doubling steps (Hillis and Steele 1986): after step k every element holds 2^k terms.
+// The phase of a complex logarithm depends on the order of the additions, and so does the rounding of
+// a real one: short scans take ATen's. Long ones double their reach in every step (Hillis and Steele
+// 1986): after step k an element holds 2^k terms.
 Value logcumsumexp(Lowering& b, Value x, int64_t dim) {
   if (x.rank() == 0 || x.numel() == 0) return x;
   dim = Lowering::wrap_dim(dim, x.rank());
-  if (is_complex(x.dtype())) return logcumsumexp_complex(b, x, dim);
+  if (is_complex(x.dtype()) || x.dim(dim) <= kBlock) return logcumsumexp_in_order(b, x, dim);
   const auto rank = static_cast<size_t>(x.rank());
   const auto d = static_cast<size_t>(dim);
   for (int64_t step = 1; step < x.dim(dim); step *= 2) {
@@ -161,7 +167,7 @@ Value logcumsumexp(Lowering& b, Value x, int64_t dim) {
     Shape high(rank, 0);
     low[d] = step;
     high[d] = -step;
-    x = log_add_exp(b, b.pad(x, b.neg_inf(x.dtype()), low, high), x);
+    x = log_sum(b, b.pad(x, b.neg_inf(x.dtype()), low, high), x);
   }
   return x;
 }

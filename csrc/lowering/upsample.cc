@@ -15,8 +15,8 @@ using Scale = std::optional<double>;
 
 enum class Kind { kNearest, kNearestExact, kLinear, kCubic, kLinearAa, kCubicAa, kLanczosAa };
 
-// One dimension of a resampling. Positions and weights are computed in the type PyTorch computes them
-// in, so that they fall on the same side of every rounding.
+// One dimension of a resampling. Positions and weights are computed in the type PyTorch computes
+// them in, so that they fall on the same side of every rounding.
 struct Axis {
   int64_t in, out;
   bool align_corners;
@@ -92,8 +92,8 @@ Band cubic(const Axis& a) {
     const T at = source<T>(a, o, true);
     const int64_t i = std::min(static_cast<int64_t>(std::floor(at)), a.in - 1);
     const T t = std::clamp(at - static_cast<T>(i), T{0}, T{1});
-    const std::array<T, 4> taps = {cubic_outer(t + 1, kA), cubic_inner(t, kA), cubic_inner(1 - t, kA),
-                                   cubic_outer(2 - t, kA)};
+    const std::array<T, 4> taps = {cubic_outer(t + 1, kA), cubic_inner(t, kA),
+                                   cubic_inner(1 - t, kA), cubic_outer(2 - t, kA)};
     add_row<T>(band, i - 1, taps);
   }
   return band;
@@ -122,17 +122,17 @@ Band antialiased(Kind kind, const Axis& a) {
   const T support = scale >= 1 ? radius * scale : radius;
   const T inverse = scale >= 1 ? 1 / scale : T{1};
   const auto most = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
-  const T delta = a.align_corners ? T{0.5} : T{0};
   Band band{a.in, {}, {}};
   for (int64_t o = 0; o < a.out; ++o) {
     const T centre = scale * (static_cast<T>(o) + T{0.5});
-    const int64_t first = std::max<int64_t>(static_cast<int64_t>(centre - support + T{0.5} + delta), 0);
-    const int64_t count =
-        std::clamp<int64_t>(std::min(static_cast<int64_t>(centre + support + T{0.5} + delta), a.in) - first, 0, most);
+    const int64_t first = std::max<int64_t>(static_cast<int64_t>(centre - support + T{0.5}), 0);
+    const int64_t count = std::clamp<int64_t>(
+        std::min(static_cast<int64_t>(centre + support + T{0.5}), a.in) - first, 0, most);
     std::vector<T> taps;
     T total = 0;
     for (int64_t j = 0; j < count; ++j) {
-      taps.push_back(antialias_filter(kind, (static_cast<T>(j + first) - centre + T{0.5} - delta) * inverse));
+      taps.push_back(
+          antialias_filter(kind, (static_cast<T>(j + first) - centre + T{0.5}) * inverse));
       total += taps.back();
     }
     std::vector<double> row;
@@ -161,8 +161,9 @@ Band band_of(Kind kind, DType type, const Axis& a) {
 Value rounded_band(Lowering& b, Value x, int64_t dim, const Band& band) {
   Value y = apply_band(b, b.convert(x, DType::kF32), dim, band);
   y = b.floor(b.add_scalar(y, 0.5));
-  return b.convert(b.clamp(b.scalar(DType::kF32, Scalar::of(0.0)), y, b.scalar(DType::kF32, Scalar::of(255.0))),
-                   x.dtype());
+  return b.convert(
+      b.clamp(b.scalar(DType::kF32, Scalar::of(0.0)), y, b.scalar(DType::kF32, Scalar::of(255.0))),
+      x.dtype());
 }
 
 Value resample(Lowering& b, Kind kind, Value x, const IntList& size, bool align_corners,
@@ -181,8 +182,8 @@ Value resample(Lowering& b, Kind kind, Value x, const IntList& size, bool align_
   return x;
 }
 
-Value resample_backward(Lowering& b, Kind kind, Value grad, const IntList& input_size, bool align_corners,
-                        std::initializer_list<Scale> scales) {
+Value resample_backward(Lowering& b, Kind kind, Value grad, const IntList& input_size,
+                        bool align_corners, std::initializer_list<Scale> scales) {
   for (size_t i = 0; i < scales.size(); ++i) {
     const auto dim = static_cast<int64_t>(i) + 2;
     const Axis axis{input_size[i + 2], grad.dim(dim), align_corners, scales.begin()[i]};
@@ -197,8 +198,8 @@ Value upsample(Lowering& b, Value self, IntList output_size, bool align_corners,
 }
 
 template <Kind K, typename... S>
-Value upsample_backward(Lowering& b, Value grad, IntList output_size, IntList input_size, bool align_corners,
-                        S... scales) {
+Value upsample_backward(Lowering& b, Value grad, IntList output_size, IntList input_size,
+                        bool align_corners, S... scales) {
   static_cast<void>(output_size);
   return resample_backward(b, K, grad, input_size, align_corners, {scales...});
 }
@@ -209,7 +210,8 @@ Value upsample_nearest(Lowering& b, Value self, IntList output_size, S... scales
 }
 
 template <Kind K, typename... S>
-Value upsample_nearest_backward(Lowering& b, Value grad, IntList output_size, IntList input_size, S... scales) {
+Value upsample_nearest_backward(Lowering& b, Value grad, IntList output_size, IntList input_size,
+                                S... scales) {
   static_cast<void>(output_size);
   return resample_backward(b, K, grad, input_size, false, {scales...});
 }
@@ -223,7 +225,8 @@ void register_upsample(OperatorTable& table) {
   table.add("upsample_nearest3d", upsample_nearest<Kind::kNearest, Scale, Scale, Scale>);
   table.add("_upsample_nearest_exact1d", upsample_nearest<Kind::kNearestExact, Scale>);
   table.add("_upsample_nearest_exact2d", upsample_nearest<Kind::kNearestExact, Scale, Scale>);
-  table.add("_upsample_nearest_exact3d", upsample_nearest<Kind::kNearestExact, Scale, Scale, Scale>);
+  table.add("_upsample_nearest_exact3d",
+            upsample_nearest<Kind::kNearestExact, Scale, Scale, Scale>);
   table.add("upsample_linear1d", upsample<Kind::kLinear, Scale>, sums);
   table.add("upsample_bilinear2d", upsample<Kind::kLinear, Scale, Scale>, sums);
   table.add("upsample_trilinear3d", upsample<Kind::kLinear, Scale, Scale, Scale>, sums);
@@ -233,19 +236,27 @@ void register_upsample(OperatorTable& table) {
   table.add("_upsample_lanczos2d_aa", upsample<Kind::kLanczosAa, Scale, Scale>, sums);
 
   table.add("upsample_nearest1d_backward", upsample_nearest_backward<Kind::kNearest, Scale>, sums);
-  table.add("upsample_nearest2d_backward", upsample_nearest_backward<Kind::kNearest, Scale, Scale>, sums);
-  table.add("upsample_nearest3d_backward", upsample_nearest_backward<Kind::kNearest, Scale, Scale, Scale>, sums);
-  table.add("_upsample_nearest_exact1d_backward", upsample_nearest_backward<Kind::kNearestExact, Scale>, sums);
-  table.add("_upsample_nearest_exact2d_backward", upsample_nearest_backward<Kind::kNearestExact, Scale, Scale>, sums);
-  table.add("_upsample_nearest_exact3d_backward", upsample_nearest_backward<Kind::kNearestExact, Scale, Scale, Scale>,
+  table.add("upsample_nearest2d_backward", upsample_nearest_backward<Kind::kNearest, Scale, Scale>,
             sums);
+  table.add("upsample_nearest3d_backward",
+            upsample_nearest_backward<Kind::kNearest, Scale, Scale, Scale>, sums);
+  table.add("_upsample_nearest_exact1d_backward",
+            upsample_nearest_backward<Kind::kNearestExact, Scale>, sums);
+  table.add("_upsample_nearest_exact2d_backward",
+            upsample_nearest_backward<Kind::kNearestExact, Scale, Scale>, sums);
+  table.add("_upsample_nearest_exact3d_backward",
+            upsample_nearest_backward<Kind::kNearestExact, Scale, Scale, Scale>, sums);
   table.add("upsample_linear1d_backward", upsample_backward<Kind::kLinear, Scale>, sums);
   table.add("upsample_bilinear2d_backward", upsample_backward<Kind::kLinear, Scale, Scale>, sums);
-  table.add("upsample_trilinear3d_backward", upsample_backward<Kind::kLinear, Scale, Scale, Scale>, sums);
+  table.add("upsample_trilinear3d_backward", upsample_backward<Kind::kLinear, Scale, Scale, Scale>,
+            sums);
   table.add("upsample_bicubic2d_backward", upsample_backward<Kind::kCubic, Scale, Scale>, sums);
-  table.add("_upsample_bilinear2d_aa_backward", upsample_backward<Kind::kLinearAa, Scale, Scale>, sums);
-  table.add("_upsample_bicubic2d_aa_backward", upsample_backward<Kind::kCubicAa, Scale, Scale>, sums);
-  table.add("_upsample_lanczos2d_aa_backward", upsample_backward<Kind::kLanczosAa, Scale, Scale>, sums);
+  table.add("_upsample_bilinear2d_aa_backward", upsample_backward<Kind::kLinearAa, Scale, Scale>,
+            sums);
+  table.add("_upsample_bicubic2d_aa_backward", upsample_backward<Kind::kCubicAa, Scale, Scale>,
+            sums);
+  table.add("_upsample_lanczos2d_aa_backward", upsample_backward<Kind::kLanczosAa, Scale, Scale>,
+            sums);
 }
 
 }  // namespace torch_tpu::lowering

@@ -13,13 +13,15 @@ IntList all_but(int64_t dim, int64_t rank) {
   return dims;
 }
 
-// Salimans and Kingma, "Weight normalization" (2016): v * g / |v|, the norm over all dimensions but `dim`.
+// Salimans and Kingma, "Weight normalization" (2016): v * g / |v|, the norm over all dimensions but
+// `dim`.
 std::pair<Value, Value> weight_norm(Lowering& b, Value v, Value g, int64_t dim) {
   Value norm = b.sqrt(b.sum(b.multiply(v, v), all_but(dim, v.rank()), true));
   return {b.bmul(v, b.divide(b.reshape(b.convert(g, v.dtype()), norm.shape()), norm)), norm};
 }
 
-std::pair<Value, Value> weight_norm_backward(Lowering& b, Value grad, Value v, Value g, Value norm, int64_t dim) {
+std::pair<Value, Value> weight_norm_backward(Lowering& b, Value grad, Value v, Value g, Value norm,
+                                             int64_t dim) {
   const DType t = v.dtype();
   norm = b.convert(norm, t);
   Value scale = b.divide(b.reshape(b.convert(g, t), norm.shape()), norm);
@@ -47,8 +49,8 @@ Value renorm(Lowering& b, Value x, Scalar p, int64_t dim, Operand maxnorm) {
   const IntList dims = all_but(dim, x.rank());
   Value norm = vector_norm(b, x, p.to_double(), dims);
   Value limit = b.number_like(maxnorm, norm);
-  Value factor = b.select(b.compare(norm, limit, Compare::kGt), b.divide(limit, b.add_scalar(norm, 1e-7)),
-                          b.full_like(norm, 1));
+  Value factor = b.select(b.compare(norm, limit, Compare::kGt),
+                          b.divide(limit, b.add_scalar(norm, 1e-7)), b.full_like(norm, 1));
   if (is_complex(x.dtype())) factor = b.convert(factor, x.dtype());
   return b.bmul(x, factor);
 }

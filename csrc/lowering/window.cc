@@ -35,11 +35,13 @@ Value take(Lowering& b, Value x, int64_t dim, const IntList& index) {
   if (n > 0) {
     const int64_t stride = n > 1 ? index[1] - index[0] : 1;
     bool arithmetic = stride > 0;
-    for (size_t i = 1; i < index.size() && arithmetic; ++i) arithmetic = index[i] - index[i - 1] == stride;
+    for (size_t i = 1; i < index.size() && arithmetic; ++i)
+      arithmetic = index[i] - index[i - 1] == stride;
     if (arithmetic) return b.slice_dim(x, dim, index[0], index.back() + 1, stride);
     const int64_t repeat = n / std::max<int64_t>(size, 1);
     bool repeats = repeat * size == n;
-    for (size_t i = 0; i < index.size() && repeats; ++i) repeats = index[i] == static_cast<int64_t>(i) / repeat;
+    for (size_t i = 0; i < index.size() && repeats; ++i)
+      repeats = index[i] == static_cast<int64_t>(i) / repeat;
     if (repeats) {
       Shape wide = x.shape();
       wide.insert(wide.begin() + dim + 1, repeat);
@@ -63,7 +65,8 @@ Value take_windows(Lowering& b, Value x, int64_t dim, const IntList& index, int6
   shape.insert(shape.begin() + dim + 1, width);
   if (numel(shape) == 0) return b.constant(x.dtype(), 0, shape);
   bool partition = rows * width == x.dim(dim);
-  for (size_t i = 0; i < index.size() && partition; ++i) partition = index[i] == static_cast<int64_t>(i);
+  for (size_t i = 0; i < index.size() && partition; ++i)
+    partition = index[i] == static_cast<int64_t>(i);
   if (partition) return b.reshape(x, shape);
   stablehlo::GatherDims dims;
   dims.collapsed_slice_dims = dims.start_index_map = {dim};
@@ -102,8 +105,8 @@ bool all_equal(const std::vector<double>& v, double x) {
 }
 
 // x * weights where inside, else zero, with the lists along `dims` of x.
-Value weighted(Lowering& b, Value x, const std::vector<double>& weights, const IntList& inside, const Shape& list_shape,
-               const IntList& dims) {
+Value weighted(Lowering& b, Value x, const std::vector<double>& weights, const IntList& inside,
+               const Shape& list_shape, const IntList& dims) {
   if (!all_equal(weights, 1)) {
     Value w = all_equal(weights, weights[0]) ? b.scalar(x.dtype(), weights[0])
                                              : b.constant_floats(x.dtype(), weights, list_shape);
@@ -126,7 +129,8 @@ Value apply_band(Lowering& b, Value x, int64_t dim, const Band& band) {
   if (width == 0 || x.numel() == 0 || numel(shape) == 0) return b.constant(x.dtype(), 0, shape);
   bool partition = band.rows() * width == band.size;
   for (size_t o = 0; o < band.start.size() && partition; ++o) {
-    partition = band.start[o] == static_cast<int64_t>(o) * width && band.weights[o].size() == static_cast<size_t>(width);
+    partition = band.start[o] == static_cast<int64_t>(o) * width &&
+                band.weights[o].size() == static_cast<size_t>(width);
   }
   if (width <= kUnrolledWidth && !partition) {
     Value sum;
@@ -168,18 +172,21 @@ namespace {
 Value scatter_planes(Lowering& b, Value updates, Value indices, const Shape& shape, int64_t spatial,
                      Combiner combiner) {
   int64_t plane = 1;
-  for (size_t i = shape.size() - static_cast<size_t>(spatial); i < shape.size(); ++i) plane *= shape[i];
+  for (size_t i = shape.size() - static_cast<size_t>(spatial); i < shape.size(); ++i)
+    plane *= shape[i];
   const int64_t total = numel(shape);
   if (total == 0 || updates.numel() == 0) return b.constant(updates.dtype(), 0, shape);
   const DType type = index_type(total);
   const int64_t planes = total / plane;
   const int64_t per_plane = updates.numel() / planes;
-  Value offset = b.multiply(b.iota({type, {planes, per_plane}}, 0), b.constant_int(type, plane, {planes, per_plane}));
+  Value offset = b.multiply(b.iota({type, {planes, per_plane}}, 0),
+                            b.constant_int(type, plane, {planes, per_plane}));
   Value at = b.add(b.convert(b.reshape(indices, {planes, per_plane}), type), offset);
   stablehlo::ScatterDims dims;
   dims.inserted_window_dims = dims.scatter_dims_to_operand_dims = {0};
   dims.index_vector_dim = 1;
-  Value out = b.scatter(b.constant(updates.dtype(), 0, {total}), b.flatten(at), b.flatten(updates), dims, combiner);
+  Value out = b.scatter(b.constant(updates.dtype(), 0, {total}), b.flatten(at), b.flatten(updates),
+                        dims, combiner);
   return b.reshape(out, shape);
 }
 

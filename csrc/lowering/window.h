@@ -24,15 +24,16 @@ Band transposed(const Band& band);
 // Applies the map along `dim`, summing in x's type, which must be a floating point type.
 Value apply_band(Lowering& b, Value x, int64_t dim, const Band& band);
 
-// x at positions `index` along `dim`; constant positions, by slice or broadcast where they allow it.
+// x at positions `index` along `dim`; constant positions, by slice or broadcast where they allow
+// it.
 Value take(Lowering& b, Value x, int64_t dim, const IntList& index);
 
 // x at a table of positions, [rows][width] row-major, along `dim`: dimension `dim` becomes the two
 // dimensions rows, width.
 Value take_windows(Lowering& b, Value x, int64_t dim, const IntList& index, int64_t rows);
 
-// Sum of `updates` at flat positions `indices` (same shape, any integer type) of each plane: the last
-// `spatial` dimensions of `shape`. The leading dimensions of all three agree.
+// Sum of `updates` at flat positions `indices` (same shape, any integer type) of each plane: the
+// last `spatial` dimensions of `shape`. The leading dimensions of all three agree.
 Value add_at(Lowering& b, Value updates, Value indices, const Shape& shape, int64_t spatial);
 // The same, storing instead of adding, over zeros.
 Value store_at(Lowering& b, Value updates, Value indices, const Shape& shape, int64_t spatial);

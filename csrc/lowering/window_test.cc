@@ -44,7 +44,9 @@ class WindowProgram : public ::testing::Test {
   Lowering b_{Settings{}};
   Value x_ = b_.parameter({DType::kF32, {2, 6}});
   std::string text(Value result) { return b_.finish({result}); }
-  static bool has(const std::string& text, std::string_view op) { return text.find(op) != std::string::npos; }
+  static bool has(const std::string& text, std::string_view op) {
+    return text.find(op) != std::string::npos;
+  }
 };
 
 TEST_F(WindowProgram, EquallySpacedPositionsAreASlice) {
