@@ -104,4 +104,6 @@ def test_dropout_draws_the_bits_of_eager() -> None:
 
 def test_unknown_options_are_refused() -> None:
     with pytest.raises(Exception, match="unknown options"):
-        torch.compile(lambda x: x + 1, backend="tpu", options={"no_such": 1})(torch.ones(1, device="tpu"))
+        torch.compile(lambda x: x + 1, backend="tpu", options={"no_such": 1})(
+            torch.ones(1, device="tpu")
+        )

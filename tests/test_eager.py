@@ -59,7 +59,12 @@ def test_zero_dim_cpu_tensors_are_operands_and_sources() -> None:
         (lambda: torch.ones(2, device="tpu") + torch.ones(2), RuntimeError),
         (lambda: torch.ones(2, 3, device="tpu") @ torch.ones(2, 3, device="tpu"), RuntimeError),
         (lambda: torch.ones(2, device="tpu") + torch.ones(3, device="tpu"), RuntimeError),
-        (lambda: torch.mm(torch.ones(2, 2, device="tpu"), torch.ones(2, 2, dtype=torch.long, device="tpu")), RuntimeError),
+        (
+            lambda: torch.mm(
+                torch.ones(2, 2, device="tpu"), torch.ones(2, 2, dtype=torch.long, device="tpu")
+            ),
+            RuntimeError,
+        ),
         (lambda: torch.empty(-1, device="tpu"), RuntimeError),
         (lambda: torch.ones(2, device="tpu").sum(5), IndexError),
         (lambda: torch.ones(2, device="tpu").transpose(0, 3), IndexError),
@@ -68,8 +73,16 @@ def test_zero_dim_cpu_tensors_are_operands_and_sources() -> None:
         (lambda: torch.ones(2, device="tpu").to("tpu:99"), RuntimeError),
         (lambda: torch.ones(2, device="tpu").numpy(), TypeError),
         (lambda: torch.add(torch.ones(2, device="tpu"), 1, out=torch.ones(2)), RuntimeError),
-        (lambda: torch.add(torch.ones(2, device="tpu"), 1.5, out=torch.ones(2, dtype=torch.long, device="tpu")), RuntimeError),
-        (lambda: torch.cat([torch.ones(2, 2, device="tpu"), torch.ones(2, 3, device="tpu")]), RuntimeError),
+        (
+            lambda: torch.add(
+                torch.ones(2, device="tpu"), 1.5, out=torch.ones(2, dtype=torch.long, device="tpu")
+            ),
+            RuntimeError,
+        ),
+        (
+            lambda: torch.cat([torch.ones(2, 2, device="tpu"), torch.ones(2, 3, device="tpu")]),
+            RuntimeError,
+        ),
     ],
 )
 def test_bad_input_raises_and_the_device_works_on(call, error: type[Exception]) -> None:
@@ -143,8 +156,9 @@ def test_bfloat16_rounds_after_every_operation() -> None:
 
 def test_memory_does_not_grow_over_many_calls() -> None:
     x, y = torch.randn(8, 8, device="tpu"), torch.randn(8, 8, device="tpu")
-    for _ in range(2000):
+    for i in range(2000):
         x + y
+        x[i % 8] * 2
 
     def resident() -> int:
         with open("/proc/self/statm") as f:

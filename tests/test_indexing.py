@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 import torch
-
 from against_cpu import assert_agrees
 
 same = partial(assert_agrees, gradients=False)
@@ -40,8 +39,11 @@ def test_writes_through_index_tensors(accumulate):
 
 def test_repeated_indices_accumulate():
     index = torch.tensor([1, 1, 1, -1, 0])
-    same(lambda x, i: x.index_put((i,), torch.ones((), device=x.device), accumulate=True),
-         torch.zeros(4), index)
+    same(
+        lambda x, i: x.index_put((i,), torch.ones((), device=x.device), accumulate=True),
+        torch.zeros(4),
+        index,
+    )
     same(lambda x, i: x.index_add(0, i.abs(), x[:5] * 2, alpha=0.5), torch.randn(6, 3), index)
 
 
@@ -70,12 +72,20 @@ def test_scatter_reduce_with_repeated_indices(reduce, include_self, dtype):
     x = torch.randint(-4, 5, (3, 5)).to(dtype)
     index = torch.tensor([[0, 1, 2, 0], [2, 2, 2, 2]])
     source = torch.randint(-4, 5, (3, 6)).to(dtype)
-    same(lambda a, i, s: a.scatter_reduce(0, i, s, reduce, include_self=include_self),
-         x, index, source)
+    same(
+        lambda a, i, s: a.scatter_reduce(0, i, s, reduce, include_self=include_self),
+        x,
+        index,
+        source,
+    )
     rows = torch.tensor([1, 1, 0, 2])
     if reduce != "sum":
-        same(lambda a, i, s: a.index_reduce(1, i, s[:, :4], reduce, include_self=include_self),
-             x, rows, source)
+        same(
+            lambda a, i, s: a.index_reduce(1, i, s[:, :4], reduce, include_self=include_self),
+            x,
+            rows,
+            source,
+        )
 
 
 def test_an_index_out_of_range_leaves_other_memory_alone():
@@ -108,7 +118,9 @@ def test_embedding_bag_and_its_gradient(mode, padding):
         weight = torch.linspace(-1, 1, 15).reshape(5, 3).sin().to(device).requires_grad_()
         ids = torch.tensor([4, 1, 0, 0, 2, 1], device=device)
         offsets = torch.tensor([0, 2, 2, 5], device=device)
-        out = torch.nn.functional.embedding_bag(ids, weight, offsets, mode=mode, padding_idx=padding)
+        out = torch.nn.functional.embedding_bag(
+            ids, weight, offsets, mode=mode, padding_idx=padding
+        )
         (out * torch.arange(1, 13, device=device).reshape(4, 3)).sum().backward()
         results.append((out.detach().cpu(), weight.grad.cpu()))
     for e, g in zip(*results, strict=True):

@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 import torch
-
 from against_cpu import assert_agrees
 
 NAN = float("nan")
@@ -44,8 +43,7 @@ def test_norms_of_every_order(p):
 
 
 @pytest.mark.parametrize(
-    "f",
-    [torch.sum, torch.prod, torch.mean, torch.any, torch.all, torch.nansum, torch.logcumsumexp]
+    "f", [torch.sum, torch.prod, torch.mean, torch.any, torch.all, torch.nansum, torch.logcumsumexp]
 )
 def test_empty_and_0d_tensors_reduce_to_the_identity(f):
     for x in [torch.zeros(0), torch.zeros(3, 0), torch.tensor(2.5)]:

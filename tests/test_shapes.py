@@ -5,7 +5,6 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
-
 from against_cpu import assert_agrees
 
 same = partial(assert_agrees, gradients=False)
@@ -14,8 +13,11 @@ X = torch.arange(2 * 3 * 4 * 6, dtype=torch.float32).reshape(2, 3, 4, 6)
 
 
 def test_cat_skips_empty_vectors_and_promotes():
-    same(lambda a, b: torch.cat([a, b, torch.empty(0, device=a.device)]),
-         torch.ones(2, 3), torch.ones(1, 3, dtype=torch.int64))
+    same(
+        lambda a, b: torch.cat([a, b, torch.empty(0, device=a.device)]),
+        torch.ones(2, 3),
+        torch.ones(1, 3, dtype=torch.int64),
+    )
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "replicate"])

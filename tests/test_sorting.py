@@ -4,14 +4,15 @@ from functools import partial
 
 import pytest
 import torch
-
 from against_cpu import assert_agrees
 
 NAN = float("nan")
 
 same = partial(assert_agrees, gradients=False)
 
-SPECIAL = torch.tensor([[2.0, NAN, -0.0, 0.0, -1.0, NAN], [0.0, -0.0, 5.0, float("inf"), -3.0, 5.0]])
+SPECIAL = torch.tensor(
+    [[2.0, NAN, -0.0, 0.0, -1.0, NAN], [0.0, -0.0, 5.0, float("inf"), -3.0, 5.0]]
+)
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int8, torch.uint8, torch.int64]
 
 

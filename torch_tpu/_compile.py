@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
 from torch_tpu import _C
 
 log = logging.getLogger("torch_tpu.compile")
@@ -111,7 +112,7 @@ def tpu_backend(
 def default_backend(
     gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any
 ) -> Callable[..., Any]:
-    """What ``torch.compile`` without a backend does: "tpu" for graphs on the device, else Inductor."""
+    """What ``torch.compile`` without a backend does: "tpu" for graphs on it, else Inductor."""
     if _on_cpu_only(gm, example_inputs):
         wrapper = torch._TorchCompileInductorWrapper(
             kwargs.get("mode"), kwargs.get("options"), kwargs.get("dynamic")

@@ -8,6 +8,7 @@
 #include "eager/meta_call.h"
 #include "eager/scalar_type.h"
 #include "eager/settings.h"
+#include "eager/stride_exceptions.h"
 #include "lowering/promotion.h"
 
 namespace torch_tpu::eager {
@@ -297,6 +298,7 @@ LoweredCall lower_call(const Call& call, CallContext& context) {
   std::vector<TensorType> types;
   if (meta) {
     describe_returns(plan, *meta, out);
+    apply_stride_exceptions(call, out.results);
     for (const TensorSpec& spec : out.results)
       types.push_back(spec.defined ? spec.type() : TensorType{});
   } else {
@@ -341,7 +343,9 @@ LoweredCall lower_call(const Call& call, CallContext& context) {
     return b.convert(*value, type.dtype);
   };
   for (size_t i = 0; i < num_new; ++i) {
-    const TensorSpec& spec = out.results[i];
+    TensorSpec& spec = out.results[i];
+    // A gradient that wasn't asked for is undefined, whatever the meta kernel makes of it.
+    spec.defined = spec.defined && values[i].has_value();
     if (!spec.defined) {
       out.result_storages.push_back(0);
       continue;
