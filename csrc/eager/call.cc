@@ -113,6 +113,10 @@ void add_tensor(Call& call, const at::Tensor& t, int arg, bool mutated) {
   }
   const runtime::Buffer* buffer =
       alias ? call.tensors[static_cast<size_t>(a.storage)].buffer.get() : a.buffer.get();
+  if (impl->key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative})))
+    [[unlikely]] {
+    call.lazy_bits = true;
+  }
   const auto dtype = impl->dtype().toScalarType();
   const auto sizes = impl->sizes();
   const bool contiguous = impl->is_contiguous();
@@ -184,6 +188,7 @@ void Call::clear() {
   operands.clear();
   key.clear();
   generator.reset();
+  lazy_bits = false;
 }
 
 bool is_unit_factor(const ArgPlan& plan, const c10::IValue& value) {

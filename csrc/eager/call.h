@@ -43,6 +43,7 @@ struct Call {
   std::vector<OperandArgument> operands;
   std::vector<uint64_t> key;
   std::optional<at::Generator> generator;
+  bool lazy_bits = false;  // a tensor has its conjugate or negative bit set
 
   void clear();
 };

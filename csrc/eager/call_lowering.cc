@@ -321,6 +321,9 @@ LoweredCall lower_call(const Call& call, CallContext& context) {
     }
   }
   b.begin_call(plan.name, types);
+  std::vector<bool> contiguous;
+  for (const TensorArgument& t : call.tensors) contiguous.push_back(t.tensor->is_contiguous());
+  b.set_contiguous_arguments(std::move(contiguous));
   ArgumentBuilder builder(call, context);
   const lowering::Results values = plan.rule->lower(b, builder.build());
   size_t num_new = out.results.size();

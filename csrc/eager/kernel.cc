@@ -4,6 +4,7 @@
 #include <ATen/ops/nonzero.h>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "eager/call_lowering.h"
 #include "eager/fallback.h"
 #include "eager/meta_call.h"
@@ -68,6 +69,28 @@ void expand_indices(const OpPlan& plan, torch::jit::Stack& stack) {
       }
     }
     stack[base + i] = std::move(out);
+  }
+}
+
+// PyTorch lets some operators (matrix products, linear algebra) see conjugate and negative views:
+// their kernels on other devices have flags for them. Ours take plain values.
+void resolve_lazy_bits(const OpPlan& plan, torch::jit::Stack& stack) {
+  auto resolved = [&](const at::Tensor& t, bool mutated) {
+    if (!t.defined() || (!t.is_conj() && !t.is_neg())) return t;
+    TORCH_CHECK_NOT_IMPLEMENTED(!mutated, plan.name, ": writing into a conjugate or negative view is not implemented "
+                                "for device tpu");
+    return t.resolve_conj().resolve_neg();
+  };
+  const size_t base = stack.size() - plan.args.size();
+  for (size_t i = 0; i < plan.args.size(); ++i) {
+    c10::IValue& v = stack[base + i];
+    if (v.isTensor()) {
+      v = resolved(v.toTensor(), plan.args[i].mutated);
+    } else if (v.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& t : v.toTensorVector()) list.push_back(resolved(t, plan.args[i].mutated));
+      v = std::move(list);
+    }
   }
 }
 
@@ -157,7 +180,10 @@ void Kernel::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet,
   try {
     call(p, *stack);
   } catch (const Error& error) {
-    rethrow_as_torch(error);
+    // A rule that doesn't cover this form: the CPU does, reported. The arguments are still in place.
+    if (error.kind() != ErrorKind::kNotImplemented || Trace::active() != nullptr) rethrow_as_torch(error);
+    TT_LOG(kInfo, p.name, " goes to the CPU: ", error.what());
+    call_on_cpu(op, stack);
   }
 }
 
@@ -187,12 +213,17 @@ void Kernel::call(const OpPlan& p, torch::jit::Stack& stack) {
   if (p.has_index_list) expand_indices(p, stack);
   if (p.mutates_list) bump_listed_versions(p, stack);
   if (Trace* trace = Trace::active()) [[unlikely]] {
+    resolve_lazy_bits(p, stack);
     trace->record(p, stack);
     return;
   }
   thread_local Call scratch;
   thread_local std::vector<at::Tensor> results;
   gather(p, stack.data() + (stack.size() - p.args.size()), scratch);
+  if (scratch.lazy_bits) [[unlikely]] {
+    resolve_lazy_bits(p, stack);
+    gather(p, stack.data() + (stack.size() - p.args.size()), scratch);
+  }
   const Entry* entry = table_.find(scratch.key);
   if (entry == nullptr) [[unlikely]] {
     Call own;

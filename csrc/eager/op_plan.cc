@@ -20,7 +20,6 @@ const std::set<std::string_view>& hidden_mutations() {
 // In-place operators whose functional form is not the name without the underscore.
 std::string_view functional_name(std::string_view name) {
   if (name == "aten::normal_") return "aten::normal_functional";
-  if (name == "aten::conj_physical" || name == "aten::conj_physical_") return "aten::_conj_physical";
   return {};
 }
 
