@@ -45,7 +45,8 @@ def test_a_graph_is_one_program() -> None:
     new = [name for name in _compile.programs() if name not in before]
     assert len(new) == 1
     (text,) = _compile.programs()[new[0]]
-    assert text.startswith("module") and "stablehlo.sine" in text
+    assert text.startswith("module")
+    assert "stablehlo.sine" in text
 
 
 def test_no_backend_named_means_the_device_for_its_models_and_inductor_for_the_rest() -> None:

@@ -94,7 +94,8 @@ def test_bad_input_raises_and_the_device_works_on(call, error: type[Exception]) 
 def test_out_tensors_are_resized_and_written() -> None:
     out = torch.empty(0, device="tpu")
     torch.add(torch.ones(2, 2, device="tpu"), 1, out=out)
-    assert out.shape == (2, 2) and out.cpu().tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    assert out.shape == (2, 2)
+    assert out.cpu().tolist() == [[2.0, 2.0], [2.0, 2.0]]
     part = torch.zeros(4, device="tpu")
     torch.mul(torch.ones(2, device="tpu"), 3, out=part[1:3])
     assert part.cpu().tolist() == [0.0, 3.0, 3.0, 0.0]
@@ -116,7 +117,9 @@ def test_moving_a_module_keeps_parameters_tying_and_the_optimizer() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     weight = a.weight
     model.to("tpu")
-    assert a.weight is weight and b.weight is weight and weight.is_tpu
+    assert a.weight is weight
+    assert b.weight is weight
+    assert weight.is_tpu
     before = weight.detach().cpu().clone()
     model(torch.ones(1, 3, device="tpu")).sum().backward()
     optimizer.step()
@@ -143,7 +146,8 @@ def test_nan_and_infinities_behave_as_on_the_cpu() -> None:
     d, e = x.to("tpu"), y.to("tpu")
     for f in (torch.maximum, torch.minimum, torch.fmax, torch.fmin, torch.add):
         torch.testing.assert_close(f(d, e).cpu(), f(x, y), equal_nan=True, rtol=0, atol=0)
-    assert d.max().isnan().item() and d.amin().isnan().item()
+    assert d.max().isnan().item()
+    assert d.amin().isnan().item()
     assert torch.signbit((d * 1.0).cpu())[4]
 
 

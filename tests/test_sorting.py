@@ -23,7 +23,7 @@ def test_sort_is_stable_with_nan_last_and_zeros_equal(descending):
     same(lambda t: torch.argsort(t, dim=-1, descending=descending, stable=True), SPECIAL)
 
 
-@pytest.mark.parametrize("dtype", DTYPES + [torch.bool])
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.bool])
 def test_sort_of_every_type(dtype):
     x = torch.randint(0, 2 if dtype == torch.bool else 100, (3, 40)).to(dtype)
     same(lambda t: tuple(torch.sort(t, stable=True)), x)

@@ -34,12 +34,12 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 def register(registry: ModuleType) -> None:
     """Register backend "tpu" and what ``torch.compile`` does when no backend is named."""
 
-    def tpu(gm, example_inputs, **kwargs):  # type: ignore[no-untyped-def]
+    def tpu(gm, example_inputs, **kwargs):
         from torch_tpu._compile import tpu_backend
 
         return tpu_backend(gm, example_inputs, **kwargs)
 
-    def unnamed(gm, example_inputs, **kwargs):  # type: ignore[no-untyped-def]
+    def unnamed(gm, example_inputs, **kwargs):
         from torch_tpu._compile import default_backend
 
         return default_backend(gm, example_inputs, **kwargs)

@@ -11,7 +11,8 @@ bool fused(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
            double dropout) {
   if (query.dim() != 4 || key.dim() != 4 || value.dim() != 4) return false;
   if (query.is_nested() || key.is_nested() || value.is_nested()) return false;
-  if (key.size(1) != value.size(1) || key.size(1) == 0 || query.size(1) % key.size(1) != 0) return false;
+  if (key.size(1) != value.size(1) || key.size(1) == 0 || query.size(1) % key.size(1) != 0)
+    return false;
   if (!at::isFloatingType(query.scalar_type()) || query.scalar_type() != key.scalar_type() ||
       query.scalar_type() != value.scalar_type()) {
     return false;

@@ -113,8 +113,8 @@ void add_tensor(Call& call, const at::Tensor& t, int arg, bool mutated) {
   }
   const runtime::Buffer* buffer =
       alias ? call.tensors[static_cast<size_t>(a.storage)].buffer.get() : a.buffer.get();
-  if (impl->key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative})))
-    [[unlikely]] {
+  if (impl->key_set().has_any(c10::DispatchKeySet(
+          {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}))) [[unlikely]] {
     call.lazy_bits = true;
   }
   const auto dtype = impl->dtype().toScalarType();

@@ -9,6 +9,7 @@
 #include "eager/fallback.h"
 #include "eager/meta_call.h"
 #include "eager/trace.h"
+#include "runtime/runtime.h"
 
 namespace torch_tpu::eager {
 namespace {
@@ -77,7 +78,8 @@ void expand_indices(const OpPlan& plan, torch::jit::Stack& stack) {
 void resolve_lazy_bits(const OpPlan& plan, torch::jit::Stack& stack) {
   auto resolved = [&](const at::Tensor& t, bool mutated) {
     if (!t.defined() || (!t.is_conj() && !t.is_neg())) return t;
-    TORCH_CHECK_NOT_IMPLEMENTED(!mutated, plan.name, ": writing into a conjugate or negative view is not implemented "
+    TORCH_CHECK_NOT_IMPLEMENTED(!mutated, plan.name,
+                                ": writing into a conjugate or negative view is not implemented "
                                 "for device tpu");
     return t.resolve_conj().resolve_neg();
   };
@@ -88,7 +90,8 @@ void resolve_lazy_bits(const OpPlan& plan, torch::jit::Stack& stack) {
       v = resolved(v.toTensor(), plan.args[i].mutated);
     } else if (v.isTensorList()) {
       c10::List<at::Tensor> list;
-      for (const at::Tensor& t : v.toTensorVector()) list.push_back(resolved(t, plan.args[i].mutated));
+      for (const at::Tensor& t : v.toTensorVector())
+        list.push_back(resolved(t, plan.args[i].mutated));
       v = std::move(list);
     }
   }
@@ -177,11 +180,16 @@ const OpPlan& Kernel::plan(const c10::OperatorHandle& op) {
 void Kernel::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet,
                         torch::jit::Stack* stack) {
   const OpPlan& p = plan(op);
+  // A start that fails is no reason to try the CPU.
+  if (!runtime::Runtime::started()) [[unlikely]]
+    translated([] { runtime::Runtime::get(); });
   try {
     call(p, *stack);
   } catch (const Error& error) {
-    // A rule that doesn't cover this form: the CPU does, reported. The arguments are still in place.
-    if (error.kind() != ErrorKind::kNotImplemented || Trace::active() != nullptr) rethrow_as_torch(error);
+    // A rule that doesn't cover this form: the CPU does, reported. The arguments are still in
+    // place.
+    if (error.kind() != ErrorKind::kNotImplemented || Trace::active() != nullptr)
+      rethrow_as_torch(error);
     TT_LOG(kInfo, p.name, " goes to the CPU: ", error.what());
     call_on_cpu(op, stack);
   }

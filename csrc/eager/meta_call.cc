@@ -76,7 +76,8 @@ std::optional<std::vector<c10::IValue>> meta_call(const OpPlan& plan, const c10:
   } catch (pybind11::error_already_set& error) {
     // Many meta kernels are Python functions.
     pybind11::gil_scoped_acquire gil;
-    // AttributeError: a meta kernel that forgot an optional argument may be None (_thnn_fused_lstm_cell).
+    // AttributeError: a meta kernel that forgot an optional argument may be None
+    // (_thnn_fused_lstm_cell).
     if (!error.matches(PyExc_NotImplementedError) && !error.matches(PyExc_AttributeError)) throw;
     return std::nullopt;
   }

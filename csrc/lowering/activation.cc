@@ -52,7 +52,8 @@ Value softplus(Lowering& b, Value x, Operand beta, Operand threshold) {
 Value gelu(Lowering& b, Value x, std::string approximate) {
   Value half = b.mul_scalar(x, 0.5);
   if (approximate != "tanh") {
-    return b.multiply(half, b.add_scalar(b.chlo("erf", b.mul_scalar(x, std::numbers::sqrt2 / 2)), 1));
+    return b.multiply(half,
+                      b.add_scalar(b.chlo("erf", b.mul_scalar(x, std::numbers::sqrt2 / 2)), 1));
   }
   Value cubic = b.add(x, b.mul_scalar(b.multiply(square(b, x), x), 0.044715));
   Value inner = b.mul_scalar(cubic, std::sqrt(2 / std::numbers::pi));

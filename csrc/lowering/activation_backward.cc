@@ -55,8 +55,8 @@ Value hardswish_backward(Lowering& b, Value grad, Value x) {
 }
 
 // From the input, or from the output when the forward ran in place.
-Value elu_backward(Lowering& b, Value grad, Operand alpha, Operand scale, Operand input_scale, bool is_result,
-                   Value x) {
+Value elu_backward(Lowering& b, Value grad, Operand alpha, Operand scale, Operand input_scale,
+                   bool is_result, Value x) {
   b.broadcast_pair(grad, x);
   Value positive = b.number_like(scale, x);
   Value negative = b.multiply(b.number_like(alpha, x), positive);
@@ -77,8 +77,10 @@ Value softplus_backward(Lowering& b, Value grad, Value x, Operand beta, Operand 
 Value gelu_backward(Lowering& b, Value grad, Value x, std::string approximate) {
   b.broadcast_pair(grad, x);
   if (approximate != "tanh") {
-    Value cdf = b.mul_scalar(b.add_scalar(b.chlo("erf", b.mul_scalar(x, std::numbers::sqrt2 / 2)), 1), 0.5);
-    Value density = b.mul_scalar(b.exp(b.mul_scalar(square(b, x), -0.5)), 1 / std::sqrt(2 * std::numbers::pi));
+    Value cdf =
+        b.mul_scalar(b.add_scalar(b.chlo("erf", b.mul_scalar(x, std::numbers::sqrt2 / 2)), 1), 0.5);
+    Value density =
+        b.mul_scalar(b.exp(b.mul_scalar(square(b, x), -0.5)), 1 / std::sqrt(2 * std::numbers::pi));
     return b.multiply(grad, b.add(cdf, b.multiply(x, density)));
   }
   constexpr double kCubic = 0.044715;
@@ -88,7 +90,8 @@ Value gelu_backward(Lowering& b, Value grad, Value x, std::string approximate) {
   Value t = b.tanh(inner);
   Value inner_slope = b.mul_scalar(b.add_scalar(b.mul_scalar(squared, 3 * kCubic), 1), beta);
   Value left = b.mul_scalar(b.add_scalar(t, 1), 0.5);
-  Value right = b.multiply(b.multiply(b.mul_scalar(x, 0.5), complement(b, square(b, t))), inner_slope);
+  Value right =
+      b.multiply(b.multiply(b.mul_scalar(x, 0.5), complement(b, square(b, t))), inner_slope);
   return b.multiply(grad, b.add(left, right));
 }
 

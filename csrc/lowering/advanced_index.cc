@@ -8,8 +8,8 @@ namespace torch_tpu::lowering {
 
 AdvancedIndex::AdvancedIndex(Lowering& b, Value x, const std::vector<std::optional<Value>>& indices)
     : shape_(x.shape()) {
-  TT_CHECK(static_cast<int64_t>(indices.size()) <= x.rank(), kIndex, "too many indices for tensor of dimension ", x.rank(),
-           " (got ", indices.size(), ")");
+  TT_CHECK(static_cast<int64_t>(indices.size()) <= x.rank(), kIndex,
+           "too many indices for tensor of dimension ", x.rank(), " (got ", indices.size(), ")");
   for (size_t d = 0; d < indices.size(); ++d) {
     if (!indices[d]) continue;
     if (is_bool(indices[d]->dtype())) b.not_implemented("a bool mask inside a program");
@@ -17,7 +17,8 @@ AdvancedIndex::AdvancedIndex(Lowering& b, Value x, const std::vector<std::option
     indices_.push_back(*indices[d]);
   }
   for (Value i : indices_) common_ = Lowering::broadcast_shapes(common_, i.shape());
-  const bool adjacent = !dims_.empty() && dims_.back() - dims_.front() + 1 == static_cast<int64_t>(dims_.size());
+  const bool adjacent =
+      !dims_.empty() && dims_.back() - dims_.front() + 1 == static_cast<int64_t>(dims_.size());
   place_ = adjacent ? dims_.front() : 0;
   for (int64_t d = 0; d < x.rank(); ++d) {
     if (std::find(dims_.begin(), dims_.end(), d) == dims_.end()) result_shape_.push_back(x.dim(d));
@@ -31,7 +32,8 @@ Value AdvancedIndex::stacked(Lowering& b, bool readable) const {
   for (size_t i = 0; i < dims_.size(); ++i) {
     const int64_t n = shape_[static_cast<size_t>(dims_[i])];
     if (index_type(n) == DType::kS64) type = DType::kS64;
-    columns.push_back(readable ? readable_index(b, indices_[i], n, true) : writable_index(b, indices_[i], n, true));
+    columns.push_back(readable ? readable_index(b, indices_[i], n, true)
+                               : writable_index(b, indices_[i], n, true));
   }
   for (Value& c : columns) c = b.broadcast(b.convert(c, type), common_);
   if (columns.size() == 1) return columns[0];

@@ -7,13 +7,13 @@
 
 namespace torch_tpu::lowering {
 
-// x[i, :, j, ...] with integer index tensors, as PyTorch and NumPy define it: the tensors are broadcast
-// together, and their shape takes the place of the first indexed dimension where those are adjacent,
-// else comes first.
+// x[i, :, j, ...] with integer index tensors, as PyTorch and NumPy define it: the tensors are
+// broadcast together, and their shape takes the place of the first indexed dimension where those
+// are adjacent, else comes first.
 class AdvancedIndex {
  public:
-  // nullopt for a dimension that is kept whole. Negative indices count from the end. Indices must be
-  // integers: a bool mask has a data-dependent number of elements and becomes integers earlier.
+  // nullopt for a dimension that is kept whole. Negative indices count from the end. Indices must
+  // be integers: a bool mask has a data-dependent number of elements and becomes integers earlier.
   AdvancedIndex(Lowering& b, Value x, const std::vector<std::optional<Value>>& indices);
 
   // Shape of x[indices].
@@ -26,8 +26,8 @@ class AdvancedIndex {
   Value stacked(Lowering& b, bool readable) const;
 
   Shape shape_;
-  IntList dims_;     // indexed dimensions
-  Values indices_;   // one per indexed dimension, of the common shape
+  IntList dims_;    // indexed dimensions
+  Values indices_;  // one per indexed dimension, of the common shape
   Shape common_;
   int64_t place_ = 0;  // where the common shape goes in the result
   Shape result_shape_;

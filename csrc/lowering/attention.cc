@@ -24,8 +24,9 @@ Value batched(Lowering& b, Value x, int64_t rank) {
 
 }  // namespace
 
-Attention::Attention(Lowering& builder, Value query, Value key, Value value, std::optional<Value> bias,
-                     double dropout, bool causal, std::optional<double> scale)
+Attention::Attention(Lowering& builder, Value query, Value key, Value value,
+                     std::optional<Value> bias, double dropout, bool causal,
+                     std::optional<double> scale)
     : b(builder),
       query_(batched(builder, query, 4)),
       key_(batched(builder, key, 4)),
@@ -46,9 +47,10 @@ Attention::Attention(Lowering& builder, Value query, Value key, Value value, std
   width_ = query_.dim(3);
   value_width_ = value_.dim(3);
   TT_CHECK(key_.dim(0) == batch_ && value_.dim(0) == batch_ && value_.dim(1) == heads_ &&
-               value_.dim(2) == columns_ && key_.dim(3) == width_ && heads_ > 0 && query_.dim(1) % heads_ == 0,
-           kInvalidArgument, b.op_name(), ": query ", to_string(query_shape_), ", key ", to_string(key_shape_),
-           " and value ", to_string(value_shape_), " don't fit together");
+               value_.dim(2) == columns_ && key_.dim(3) == width_ && heads_ > 0 &&
+               query_.dim(1) % heads_ == 0,
+           kInvalidArgument, b.op_name(), ": query ", to_string(query_shape_), ", key ",
+           to_string(key_shape_), " and value ", to_string(value_shape_), " don't fit together");
   groups_ = query_.dim(1) / heads_;
   scale_ = scale.value_or(1.0 / std::sqrt(static_cast<double>(width_)));
   dtype_ = query.dtype();
@@ -62,7 +64,8 @@ Attention::Attention(Lowering& builder, Value query, Value key, Value value, std
     bias_shape_ = bias->shape();
     bias_ = batched(b, *bias, 4);
     if (is_bool(bias->dtype())) {
-      bias_ = b.select(*bias_, b.full({accumulate_, bias_->shape()}, 0), b.neg_inf(accumulate_, bias_->shape()));
+      bias_ = b.select(*bias_, b.full({accumulate_, bias_->shape()}, 0),
+                       b.neg_inf(accumulate_, bias_->shape()));
     }
     bias_ = b.convert(*bias_, accumulate_);
   }
@@ -113,7 +116,8 @@ Value Attention::scores(const Tile& t) {
     Value visible;
     if (causal_) visible = b.compare(b.badd(b.iota(matrix, 0), t.first_row), column, Compare::kGe);
     if (tail) {
-      Value inside = b.compare(column, b.constant_int(DType::kS32, columns_, matrix.shape), Compare::kLt);
+      Value inside =
+          b.compare(column, b.constant_int(DType::kS32, columns_, matrix.shape), Compare::kLt);
       visible = causal_ ? b.and_(visible, inside) : inside;
     }
     s = b.bselect(visible, s, b.neg_inf(accumulate_));
@@ -127,8 +131,10 @@ Value Attention::kept(const Tile& t) {
   // A word below p * 2^32 drops its element.
   const double threshold = std::min(std::round(dropout_ * 0x1p32), 0x1p32 - 1);
   Value words = b.random_words_at(t.random_state, shape);
-  Value keep = b.compare(words, b.constant_int(DType::kU32, static_cast<int64_t>(threshold), shape), Compare::kGe);
-  return b.select(keep, b.full({accumulate_, shape}, 1 / (1 - dropout_)), b.full({accumulate_, shape}, 0));
+  Value keep = b.compare(words, b.constant_int(DType::kU32, static_cast<int64_t>(threshold), shape),
+                         Compare::kGe);
+  return b.select(keep, b.full({accumulate_, shape}, 1 / (1 - dropout_)),
+                  b.full({accumulate_, shape}, 0));
 }
 
 Value Attention::padded(Value x, int64_t dim, int64_t size, double fill) {
@@ -165,8 +171,9 @@ Attention::Tile Attention::tile(Value row_block, Value column_block, Value rando
   if (dropout_ != 0) {
     const int64_t matrices = batch_ * heads_ * groups_;
     const int64_t per_tile = Lowering::random_blocks_of({matrices, kRowBlock, kColumnBlock});
-    Value index = b.add(b.multiply(row_block, b.constant_int(DType::kS32, blocks_of(columns_, kColumnBlock))),
-                        column_block);
+    Value index =
+        b.add(b.multiply(row_block, b.constant_int(DType::kS32, blocks_of(columns_, kColumnBlock))),
+              column_block);
     Value offset = b.multiply(b.convert(index, DType::kU64), b.constant_int(DType::kU64, per_tile));
     const Value parts[] = {b.constant_int(DType::kU64, 0, {1}), b.reshape(offset, {1})};
     t.random_state = b.add(random_state, b.concatenate(parts, 0));
@@ -178,7 +185,8 @@ Value Attention::column_blocks(Value row_block) {
   Value all = b.constant_int(DType::kS32, blocks_of(columns_, kColumnBlock));
   if (!causal_) return all;
   // The last row sees columns up to itself.
-  Value rows = b.multiply(b.add(row_block, b.constant_int(DType::kS32, 1)), b.constant_int(DType::kS32, kRowBlock));
+  Value rows = b.multiply(b.add(row_block, b.constant_int(DType::kS32, 1)),
+                          b.constant_int(DType::kS32, kRowBlock));
   Value needed = b.divide(b.add(rows, b.constant_int(DType::kS32, kColumnBlock - 1)),
                           b.constant_int(DType::kS32, kColumnBlock));
   return b.minimum(all, needed);
@@ -255,7 +263,8 @@ Attention::Forward Attention::forward_blockwise(Value random_state) {
         Value out = b.convert(b.bdiv(state[0], divisor), dtype_);
         Value logsumexp = b.add(state[1], b.log(divisor));
         Value zero = b.constant_int(DType::kS32, 0);
-        const Value start[] = {zero, zero, b.multiply(i, b.constant_int(DType::kS32, kRowBlock)), zero};
+        const Value start[] = {zero, zero, b.multiply(i, b.constant_int(DType::kS32, kRowBlock)),
+                               zero};
         return Values{b.dynamic_update_slice(results[0], out, start),
                       b.dynamic_update_slice(results[1], logsumexp, start)};
       });
@@ -278,8 +287,8 @@ Value state_word(Lowering& b, Value state, int64_t i) {
   return b.bitcast_convert(b.reshape(b.slice_dim(state, 0, i, i + 1), {}), DType::kS64);
 }
 
-Results sdpa(Lowering& b, Value query, Value key, Value value, std::optional<Value> bias, double dropout,
-             bool causal, bool /*return_debug_mask*/, std::optional<double> scale) {
+Results sdpa(Lowering& b, Value query, Value key, Value value, std::optional<Value> bias,
+             double dropout, bool causal, bool /*return_debug_mask*/, std::optional<double> scale) {
   Attention attention(b, query, key, value, bias, dropout, causal, scale);
   Value state, seed = b.constant_int(DType::kS64, 0), offset = seed;
   if (dropout != 0) {
@@ -289,13 +298,15 @@ Results sdpa(Lowering& b, Value query, Value key, Value value, std::optional<Val
     offset = state_word(b, state, 1);
   }
   const auto result = attention.forward(state);
-  // cum_seq_q, cum_seq_k and the debug mask are undefined; max_q and max_k are no tensors, hence left out.
+  // cum_seq_q, cum_seq_k and the debug mask are undefined; max_q and max_k are no tensors, hence
+  // left out.
   return {result.out, result.logsumexp, std::nullopt, std::nullopt, seed, offset, std::nullopt};
 }
 
-Results sdpa_backward(Lowering& b, Value grad_out, Value query, Value key, Value value, std::optional<Value> bias,
-                      IntList needs, Value out, Value logsumexp, Ignored, Ignored, Ignored, Ignored,
-                      double dropout, bool causal, std::optional<Value> seed, std::optional<Value> offset,
+Results sdpa_backward(Lowering& b, Value grad_out, Value query, Value key, Value value,
+                      std::optional<Value> bias, IntList needs, Value out, Value logsumexp, Ignored,
+                      Ignored, Ignored, Ignored, double dropout, bool causal,
+                      std::optional<Value> seed, std::optional<Value> offset,
                       std::optional<double> scale) {
   Attention attention(b, query, key, value, bias, dropout, causal, scale);
   Value state;

@@ -12,8 +12,8 @@ namespace torch_tpu::lowering {
 class Attention {
  public:
   // query, key and value may be rank 3 (no batch dimension). `bias` broadcasts against the scores.
-  Attention(Lowering& b, Value query, Value key, Value value, std::optional<Value> bias, double dropout,
-            bool causal, std::optional<double> scale);
+  Attention(Lowering& b, Value query, Value key, Value value, std::optional<Value> bias,
+            double dropout, bool causal, std::optional<double> scale);
 
   struct Forward {
     Value out;        // like query, last dimension of value
@@ -26,7 +26,8 @@ class Attention {
     Value query, key, value;
     std::optional<Value> bias;
   };
-  Backward backward(Value grad_out, Value out, Value logsumexp, Value random_state, bool needs_bias);
+  Backward backward(Value grad_out, Value out, Value logsumexp, Value random_state,
+                    bool needs_bias);
 
   // Philox blocks one application draws.
   int64_t random_blocks() const;
@@ -37,21 +38,22 @@ class Attention {
 
   // One rectangle of the score matrix.
   struct Tile {
-    Value query, key, value;      // [batch, heads, groups * rows, width], [batch, heads, columns, width]
+    Value query, key,
+        value;  // [batch, heads, groups * rows, width], [batch, heads, columns, width]
     Value first_row, first_column;  // int32 scalars
-    std::optional<Value> bias;    // broadcastable to [batch, query heads, rows, columns]
-    Value random_state;           // undefined without dropout
+    std::optional<Value> bias;      // broadcastable to [batch, query heads, rows, columns]
+    Value random_state;             // undefined without dropout
     int64_t rows, columns;
   };
   bool blockwise() const;
   Tile whole(Value random_state);
   Tile tile(Value row_block, Value column_block, Value random_state);
 
-  Value fold(Value x);    // [batch, query heads, rows, n] -> [batch, heads, groups * rows, n]
-  Value unfold(Value x);  // the inverse
-  Value scores(const Tile& t);                    // masked, float
-  Value kept(const Tile& t);                      // dropout factor: 0 or 1 / (1 - p)
-  Value weigh(Value weights, Value value);        // [.., rows, columns] x [.., columns, width]
+  Value fold(Value x);          // [batch, query heads, rows, n] -> [batch, heads, groups * rows, n]
+  Value unfold(Value x);        // the inverse
+  Value scores(const Tile& t);  // masked, float
+  Value kept(const Tile& t);    // dropout factor: 0 or 1 / (1 - p)
+  Value weigh(Value weights, Value value);  // [.., rows, columns] x [.., columns, width]
   Value contract(Value x, Value y, int64_t x_dim, int64_t y_dim);
   Value padded(Value x, int64_t dim, int64_t size, double fill = 0);
   Value block(Value x, int64_t dim, Value index, int64_t size);
@@ -67,7 +69,8 @@ class Attention {
 
   Forward forward_plain(Value random_state);
   Forward forward_blockwise(Value random_state);
-  Backward backward_plain(Value grad_out, Value out, Value logsumexp, Value random_state, bool needs_bias);
+  Backward backward_plain(Value grad_out, Value out, Value logsumexp, Value random_state,
+                          bool needs_bias);
   Backward backward_blockwise(Value grad_out, Value out, Value logsumexp, Value random_state);
 
   Lowering& b;

@@ -10,8 +10,9 @@
 namespace torch_tpu::lowering {
 namespace {
 
-// Each function is a series for small arguments and one in 1 / x times the leading asymptotic term for
-// large ones (special_coefficients.h says of what). Definitions: Abramowitz and Stegun, chapters 9, 10.
+// Each function is a series for small arguments and one in 1 / x times the leading asymptotic term
+// for large ones (special_coefficients.h says of what). Definitions: Abramowitz and Stegun,
+// chapters 9, 10.
 
 using std::numbers::pi;
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -42,7 +43,8 @@ Value scaled_i(Lowering& b, Value size, const Fits& fits, bool odd) {
   Value small = chebyshev_series(b, b.add_scalar(b.mul_scalar(size, 0.25), -1), fits.small);
   if (odd) small = b.multiply(small, size);
   Value safe = b.maximum(size, b.full_like(size, 8));
-  Value large = b.divide(chebyshev_series(b, inverse_argument(b, safe, 8), fits.large), b.sqrt(safe));
+  Value large =
+      b.divide(chebyshev_series(b, inverse_argument(b, safe, 8), fits.large), b.sqrt(safe));
   return b.select(less_equal(b, size, 8), small, large);
 }
 
@@ -169,7 +171,8 @@ Value airy_ai(Lowering& b, Value x) {
   Value root4 = b.sqrt(b.sqrt(size));
 
   Value decay_fit = chebyshev_series(b, b.add_scalar(b.mul_scalar(inverse, 2), -1), kAiryDecay);
-  Value decay = b.divide(b.multiply(decay_fit, b.exp(b.negate(zeta))), b.mul_scalar(root4, 2 * std::sqrt(pi)));
+  Value decay = b.divide(b.multiply(decay_fit, b.exp(b.negate(zeta))),
+                         b.mul_scalar(root4, 2 * std::sqrt(pi)));
 
   Value t = b.add_scalar(b.mul_scalar(square(b, inverse), 2), -1);
   Value theta = b.add_scalar(zeta, pi / 4);

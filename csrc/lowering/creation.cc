@@ -22,14 +22,17 @@ Value arange_start_step(Lowering& b, Operand start, Ignored, Operand step) {
   const TensorType computed{type, {out.numel()}};
   Value first = b.broadcast(b.number(start, type), computed.shape);
   Value steps = b.broadcast(b.number(step, type), computed.shape);
-  return b.convert(b.reshape(b.add(first, b.multiply(steps, b.iota(computed, 0))), out.shape), out.dtype);
+  return b.convert(b.reshape(b.add(first, b.multiply(steps, b.iota(computed, 0))), out.shape),
+                   out.dtype);
 }
 
 Value arange_start(Lowering& b, Operand start, Ignored end) {
   return arange_start_step(b, start, end, Operand(Scalar::of(int64_t{1})));
 }
 
-Value arange_end(Lowering& b, Ignored end) { return arange_start(b, Operand(Scalar::of(int64_t{0})), end); }
+Value arange_end(Lowering& b, Ignored end) {
+  return arange_start(b, Operand(Scalar::of(int64_t{0})), end);
+}
 
 // From both ends towards the middle, as ATen does, so that the last element is exactly `end`.
 Value spaced(Lowering& b, Value start, Value end, int64_t steps) {
@@ -39,10 +42,12 @@ Value spaced(Lowering& b, Value start, Value end, int64_t steps) {
   Value step = b.bdiv(b.subtract(end, start), b.constant(type, static_cast<double>(steps - 1)));
   Value position = b.iota({DType::kS32, {steps}}, 0);
   Value up = b.convert(position, type);
-  Value down = b.convert(b.subtract(b.full_like(position, static_cast<double>(steps - 1)), position), type);
+  Value down =
+      b.convert(b.subtract(b.full_like(position, static_cast<double>(steps - 1)), position), type);
   Value from_start = b.badd(start, b.bmul(step, up));
   Value from_end = b.bsub(end, b.bmul(step, down));
-  Value first_half = b.compare(position, b.full_like(position, static_cast<double>(steps / 2)), Compare::kLt);
+  Value first_half =
+      b.compare(position, b.full_like(position, static_cast<double>(steps / 2)), Compare::kLt);
   return b.select(first_half, from_start, from_end);
 }
 

@@ -9,9 +9,9 @@
 namespace torch_tpu::lowering {
 namespace {
 
-// Connectionist temporal classification (Graves et al. 2006, section 4.1), in log space. A target of
-// L labels becomes S = 2 L + 1 states, blanks between and around the labels; alpha[n, t, s] is the log
-// probability of all paths that are in state s at time t, beta the same from the end.
+// Connectionist temporal classification (Graves et al. 2006, section 4.1), in log space. A target
+// of L labels becomes S = 2 L + 1 states, blanks between and around the labels; alpha[n, t, s] is
+// the log probability of all paths that are in state s at time t, beta the same from the end.
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
@@ -35,7 +35,8 @@ Value padded_targets(Lowering& b, Value targets, const IntList& lengths, int64_t
   for (int64_t n : lengths) {
     const int64_t low[] = {0};
     const int64_t high[] = {longest - n};
-    rows.push_back(b.unsqueeze(b.pad(b.slice_dim(targets, 0, offset, offset + n), filler, low, high), 0));
+    rows.push_back(
+        b.unsqueeze(b.pad(b.slice_dim(targets, 0, offset, offset + n), filler, low, high), 0));
     offset += n;
   }
   return b.concatenate(rows, 0);
@@ -60,7 +61,8 @@ Problem make_problem(Lowering& b, Value log_probs, Value targets, const IntList&
   p.batch = log_probs.dim(1);
   p.classes = log_probs.dim(2);
   for (int64_t n : input_lengths) {
-    TT_CHECK(n <= p.time, kInvalidArgument, "Expected input_lengths to have value at most ", p.time, ", but got value ", n);
+    TT_CHECK(n <= p.time, kInvalidArgument, "Expected input_lengths to have value at most ", p.time,
+             ", but got value ", n);
   }
   Value labels = b.convert(padded_targets(b, targets, target_lengths, blank), DType::kS64);
   p.states = 2 * labels.dim(1) + 1;
@@ -119,14 +121,15 @@ Value forward_paths(Lowering& b, const Problem& p) {
   Value first = where_constant(b, first_states, row(b, p, b.constant_int(DType::kS32, 0)), -kInf);
   Value all = store_row(b, p, b.full({first.dtype(), {p.time, p.batch, p.states}}, -kInf), first,
                         b.constant_int(DType::kS32, 0));
-  return for_loop(b, b.constant_int(DType::kS32, 1), b.constant_int(DType::kS32, p.time), {first, all},
-                  [&](Value t, std::span<const Value> s) -> Values {
-                    Value one_before = p.states > 1 ? shifted(b, s[0], 1, fill) : b.full_like(s[0], -kInf);
-                    Value two_before = p.states > 2 ? shifted(b, s[0], 2, fill) : b.full_like(s[0], -kInf);
-                    two_before = where_constant(b, p.skip, two_before, -kInf);
-                    Value here = b.add(log_sum_exp(b, {s[0], one_before, two_before}), row(b, p, t));
-                    return {here, store_row(b, p, s[1], here, t)};
-                  })[1];
+  return for_loop(
+      b, b.constant_int(DType::kS32, 1), b.constant_int(DType::kS32, p.time), {first, all},
+      [&](Value t, std::span<const Value> s) -> Values {
+        Value one_before = p.states > 1 ? shifted(b, s[0], 1, fill) : b.full_like(s[0], -kInf);
+        Value two_before = p.states > 2 ? shifted(b, s[0], 2, fill) : b.full_like(s[0], -kInf);
+        two_before = where_constant(b, p.skip, two_before, -kInf);
+        Value here = b.add(log_sum_exp(b, {s[0], one_before, two_before}), row(b, p, t));
+        return {here, store_row(b, p, s[1], here, t)};
+      })[1];
 }
 
 // [T, N, S]; every sample starts at its own last time step.
@@ -140,11 +143,14 @@ Value backward_paths(Lowering& b, const Problem& p) {
     Value t = b.subtract(b.constant_int(DType::kS32, p.time - 1), i);
     Value emission = row(b, p, t);
     Value one_after = p.states > 1 ? shifted(b, s[0], -1, fill) : none;
-    Value two_after = p.states > 2 ? shifted(b, where_constant(b, p.skip, s[0], -kInf), -2, fill) : none;
+    Value two_after =
+        p.states > 2 ? shifted(b, where_constant(b, p.skip, s[0], -kInf), -2, fill) : none;
     Value inner = b.add(log_sum_exp(b, {s[0], one_after, two_after}), emission);
-    Value steps_left = b.subtract(b.add_scalar(p.length, -1), b.broadcast(b.convert(t, DType::kS64), p.length.shape()));
+    Value steps_left = b.subtract(b.add_scalar(p.length, -1),
+                                  b.broadcast(b.convert(t, DType::kS64), p.length.shape()));
     Value start = where_constant(b, end_state, emission, -kInf);
-    Value here = b.select(equals(b, steps_left, 0), start, b.select(less(b, steps_left, 0), none, inner));
+    Value here =
+        b.select(equals(b, steps_left, 0), start, b.select(less(b, steps_left, 0), none, inner));
     return {here, store_row(b, p, s[1], here, t)};
   })[1];
 }
@@ -160,7 +166,8 @@ std::pair<Value, Value> ctc_loss(Lowering& b, Value log_probs, Value targets, In
   Value state = b.iota({DType::kS64, {p.batch, p.time, p.states}}, 2);
   Value last = per_sample(b, target_lengths, time.shape());
   last = b.add(last, last);
-  Value end_time = b.compare(time, b.add_scalar(per_sample(b, input_lengths, time.shape()), -1), Compare::kEq);
+  Value end_time =
+      b.compare(time, b.add_scalar(per_sample(b, input_lengths, time.shape()), -1), Compare::kEq);
   Value end_state = b.or_(b.compare(state, last, Compare::kEq),
                           b.compare(state, b.add_scalar(last, -1), Compare::kEq));
   Value ends = where_constant(b, b.and_(end_time, end_state), alpha, -kInf);
@@ -181,8 +188,9 @@ std::pair<Value, Value> ctc_loss(Lowering& b, Value log_probs, Value targets, In
 }
 
 // exp(log_prob) - (probability of being in a state of the class, given the target), times grad.
-Value ctc_loss_backward(Lowering& b, Value grad, Value log_probs, Value targets, IntList input_lengths,
-                        IntList target_lengths, Value loss, Value log_alpha, int64_t blank, bool zero_infinity) {
+Value ctc_loss_backward(Lowering& b, Value grad, Value log_probs, Value targets,
+                        IntList input_lengths, IntList target_lengths, Value loss, Value log_alpha,
+                        int64_t blank, bool zero_infinity) {
   const Shape shape = log_probs.shape();
   if (log_probs.rank() == 2) log_probs = b.unsqueeze(log_probs, 1);
   const Problem p = make_problem(b, log_probs, targets, input_lengths, target_lengths, blank);
@@ -195,13 +203,14 @@ Value ctc_loss_backward(Lowering& b, Value grad, Value log_probs, Value targets,
   joint = b.exp(b.add(joint, b.broadcast_in_dim(flat_loss, paths, samples)));
   const int64_t by_state[] = {1, 2};
   Value reachable = b.broadcast_in_dim(b.compare(p.state, p.last, Compare::kLe), paths, by_state);
-  Value in_time = b.compare(b.iota({DType::kS64, paths}, 0), b.broadcast_in_dim(p.length, paths, by_state), Compare::kLt);
+  Value in_time = b.compare(b.iota({DType::kS64, paths}, 0),
+                            b.broadcast_in_dim(p.length, paths, by_state), Compare::kLt);
   joint = where_constant(b, b.and_(reachable, in_time), joint, 0);
 
   const Shape one_hot_shape = {p.batch, p.states, p.classes};
   const int64_t outer[] = {0, 1};
-  Value one_hot = b.compare(b.broadcast_in_dim(p.labels, one_hot_shape, outer), b.iota({DType::kS64, one_hot_shape}, 2),
-                            Compare::kEq);
+  Value one_hot = b.compare(b.broadcast_in_dim(p.labels, one_hot_shape, outer),
+                            b.iota({DType::kS64, one_hot_shape}, 2), Compare::kEq);
   stablehlo::DotDims dims;
   dims.lhs_batch = {1};
   dims.rhs_batch = {0};
@@ -211,11 +220,14 @@ Value ctc_loss_backward(Lowering& b, Value grad, Value log_probs, Value targets,
   occupancy = b.permute(occupancy, {1, 0, 2});
 
   Value result = b.subtract(b.exp(log_probs), occupancy);
-  result = b.multiply(result, b.broadcast_in_dim(b.reshape(grad, {p.batch}), result.shape(), samples));
-  Value lengths = b.broadcast_in_dim(b.constant_list(DType::kS64, input_lengths), result.shape(), samples);
+  result =
+      b.multiply(result, b.broadcast_in_dim(b.reshape(grad, {p.batch}), result.shape(), samples));
+  Value lengths =
+      b.broadcast_in_dim(b.constant_list(DType::kS64, input_lengths), result.shape(), samples);
   Value counts = b.compare(b.iota({DType::kS64, result.shape()}, 0), lengths, Compare::kLt);
   if (zero_infinity) {
-    counts = b.and_(counts, b.not_(b.broadcast_in_dim(equals(b, flat_loss, kInf), result.shape(), samples)));
+    counts = b.and_(
+        counts, b.not_(b.broadcast_in_dim(equals(b, flat_loss, kInf), result.shape(), samples)));
   }
   return b.reshape(where_constant(b, counts, result, 0), shape);
 }

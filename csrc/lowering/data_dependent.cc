@@ -10,11 +10,13 @@ namespace torch_tpu::lowering {
 
 namespace {
 
-// Where each true element of a mask goes when they move to the front; `limit` (dropped) for the rest.
+// Where each true element of a mask goes when they move to the front; `limit` (dropped) for the
+// rest.
 Value destinations(Lowering& b, Value mask, int64_t limit) {
   Value place = count_up_to(b, mask);
   Value one = b.full_like(place, 1);
-  return b.select(mask, b.subtract(place, one), b.constant_int(place.dtype(), limit, place.shape()));
+  return b.select(mask, b.subtract(place, one),
+                  b.constant_int(place.dtype(), limit, place.shape()));
 }
 
 Value true_count(Lowering& b, Value mask) {
@@ -44,7 +46,9 @@ Value nonzero_positions(Lowering& b, Value mask, int64_t size) {
   for (int64_t d = 0; d < rank; ++d) {
     stride /= shape[static_cast<size_t>(d)];
     Value coordinate = b.divide(linear, b.constant_int(type, stride, {size}));
-    if (d > 0) coordinate = b.remainder(coordinate, b.constant_int(type, shape[static_cast<size_t>(d)], {size}));
+    if (d > 0)
+      coordinate =
+          b.remainder(coordinate, b.constant_int(type, shape[static_cast<size_t>(d)], {size}));
     columns.push_back(b.reshape(coordinate, {size, 1}));
   }
   return b.concatenate(columns, 1);
@@ -61,8 +65,8 @@ Value nonzero_static(Lowering& b, Value x, int64_t size, int64_t fill_value) {
   Value mask = b.convert(x, DType::kPred);
   Value found = b.convert(nonzero_positions(b, mask, size), DType::kS64);
   if (found.numel() == 0) return found;
-  Value real = b.compare(b.iota({DType::kS64, found.shape()}, 0), b.broadcast(true_count(b, mask), found.shape()),
-                         Compare::kLt);
+  Value real = b.compare(b.iota({DType::kS64, found.shape()}, 0),
+                         b.broadcast(true_count(b, mask), found.shape()), Compare::kLt);
   return b.select(real, found, b.constant_int(DType::kS64, fill_value, found.shape()));
 }
 
@@ -109,7 +113,8 @@ Runs runs_of(Lowering& b, Value x) {
 
 // Rows in front where a run starts.
 Value run_heads(Lowering& b, Value x, const Runs& runs) {
-  Value where = b.select(runs.starts, runs.id, b.constant_int(runs.id.dtype(), x.dim(0), runs.id.shape()));
+  Value where =
+      b.select(runs.starts, runs.id, b.constant_int(runs.id.dtype(), x.dim(0), runs.id.shape()));
   return scatter_slices(b, b.zeros_like(x), 0, where, x, Combiner::kOverwrite);
 }
 
@@ -161,15 +166,15 @@ Value repeat_interleave(Lowering& b, Value repeats, std::optional<int64_t> outpu
   // Element i starts at the sum of the repeats before it: mark the starts, then count them.
   const DType type = index_type(size);
   Value ends = inclusive_scan(b, b.convert(repeats, type), 0, Combiner::kAdd);
-  Value marks = scatter_flat(b, b.constant_int(type, 0, {size}), writable_index(b, ends, size), b.full_like(ends, 1),
-                             Combiner::kAdd);
+  Value marks = scatter_flat(b, b.constant_int(type, 0, {size}), writable_index(b, ends, size),
+                             b.full_like(ends, 1), Combiner::kAdd);
   return b.convert(inclusive_scan(b, marks, 0, Combiner::kAdd), repeats.dtype());
 }
 
 Value bincount(Lowering& b, Value x, std::optional<Value> weights, int64_t size) {
-  const DType type = !weights                             ? DType::kS64
+  const DType type = !weights                          ? DType::kS64
                      : weights->dtype() == DType::kF32 ? DType::kF32
-                                                          : DType::kF64;
+                                                       : DType::kF64;
   Value none = b.constant(type, 0, {size});
   if (x.numel() == 0 || size == 0) return none;
   Value added = weights ? b.convert(*weights, type) : b.constant(type, 1, x.shape());

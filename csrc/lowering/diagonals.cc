@@ -12,7 +12,8 @@ namespace {
 
 // Dimensions in the order (others..., dim1, dim2).
 IntList diagonal_last(int64_t rank, int64_t dim1, int64_t dim2) {
-  TT_CHECK(dim1 != dim2, kInvalidArgument, "diagonal dimensions cannot be identical ", dim1, ", ", dim2);
+  TT_CHECK(dim1 != dim2, kInvalidArgument, "diagonal dimensions cannot be identical ", dim1, ", ",
+           dim2);
   IntList order;
   for (int64_t d = 0; d < rank; ++d) {
     if (d != dim1 && d != dim2) order.push_back(d);
@@ -23,14 +24,16 @@ IntList diagonal_last(int64_t rank, int64_t dim1, int64_t dim2) {
 }
 
 int64_t diagonal_length(int64_t rows, int64_t cols, int64_t offset) {
-  return std::max<int64_t>(0, offset >= 0 ? std::min(rows, cols - offset) : std::min(rows + offset, cols));
+  return std::max<int64_t>(
+      0, offset >= 0 ? std::min(rows, cols - offset) : std::min(rows + offset, cols));
 }
 
 }  // namespace
 
 Value diagonal(Lowering& b, Value x, int64_t offset, int64_t dim1, int64_t dim2) {
   const int64_t rank = x.rank();
-  x = b.transpose(x, diagonal_last(rank, Lowering::wrap_dim(dim1, rank), Lowering::wrap_dim(dim2, rank)));
+  x = b.transpose(
+      x, diagonal_last(rank, Lowering::wrap_dim(dim1, rank), Lowering::wrap_dim(dim2, rank)));
   const int64_t n = diagonal_length(x.dim(-2), x.dim(-1), offset);
   Shape batch(x.shape().begin(), x.shape().end() - 2);
   Shape result = batch;
@@ -52,9 +55,11 @@ Value diagonal(Lowering& b, Value x, int64_t offset, int64_t dim1, int64_t dim2)
   return b.reshape(b.slice_dim(b.reshape(padded, skewed), -1, 0, 1), result);
 }
 
-Value on_diagonal(Lowering& b, Value source, const Shape& shape, int64_t offset, int64_t dim1, int64_t dim2) {
+Value on_diagonal(Lowering& b, Value source, const Shape& shape, int64_t offset, int64_t dim1,
+                  int64_t dim2) {
   const auto rank = static_cast<int64_t>(shape.size());
-  const IntList order = diagonal_last(rank, Lowering::wrap_dim(dim1, rank), Lowering::wrap_dim(dim2, rank));
+  const IntList order =
+      diagonal_last(rank, Lowering::wrap_dim(dim1, rank), Lowering::wrap_dim(dim2, rank));
   const int64_t rows = shape[static_cast<size_t>(order[order.size() - 2])];
   const int64_t cols = shape[static_cast<size_t>(order.back())];
   const int64_t n = diagonal_length(rows, cols, offset);
@@ -80,14 +85,18 @@ Value on_diagonal(Lowering& b, Value source, const Shape& shape, int64_t offset,
   high[r + 1] = cols - n - low[r + 1];
   x = b.pad(x, zero, low, high);
   IntList back(order.size());
-  for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  for (size_t i = 0; i < order.size(); ++i)
+    back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
   return b.transpose(x, back);
 }
 
-Value diagonal_mask(Lowering& b, const Shape& shape, int64_t offset, int64_t row_dim, int64_t col_dim, Compare which) {
-  const DType type = index_type(std::max(shape[static_cast<size_t>(row_dim)], shape[static_cast<size_t>(col_dim)]));
+Value diagonal_mask(Lowering& b, const Shape& shape, int64_t offset, int64_t row_dim,
+                    int64_t col_dim, Compare which) {
+  const DType type = index_type(
+      std::max(shape[static_cast<size_t>(row_dim)], shape[static_cast<size_t>(col_dim)]));
   // An offset beyond the matrix selects as much as one just beyond it.
-  offset = std::clamp(offset, -shape[static_cast<size_t>(row_dim)] - 1, shape[static_cast<size_t>(col_dim)] + 1);
+  offset = std::clamp(offset, -shape[static_cast<size_t>(row_dim)] - 1,
+                      shape[static_cast<size_t>(col_dim)] + 1);
   Value row = b.iota({type, shape}, row_dim);
   Value col = b.iota({type, shape}, col_dim);
   return b.compare(b.subtract(col, row), b.constant_int(type, offset, shape), which);
@@ -96,14 +105,16 @@ Value diagonal_mask(Lowering& b, const Shape& shape, int64_t offset, int64_t row
 namespace {
 
 Value keep_where(Lowering& b, Value x, int64_t offset, Compare which) {
-  return b.select(diagonal_mask(b, x.shape(), offset, x.rank() - 2, x.rank() - 1, which), x, b.zeros_like(x));
+  return b.select(diagonal_mask(b, x.shape(), offset, x.rank() - 2, x.rank() - 1, which), x,
+                  b.zeros_like(x));
 }
 
 Value tril(Lowering& b, Value x, int64_t offset) { return keep_where(b, x, offset, Compare::kLe); }
 Value triu(Lowering& b, Value x, int64_t offset) { return keep_where(b, x, offset, Compare::kGe); }
 
 Value trace(Lowering& b, Value x) {
-  TT_CHECK(x.rank() == 2, kInvalidArgument, "trace: expected a matrix, but got tensor with dim ", x.rank());
+  TT_CHECK(x.rank() == 2, kInvalidArgument, "trace: expected a matrix, but got tensor with dim ",
+           x.rank());
   const DType type = b.out().dtype;
   const int64_t dims[] = {0};
   return b.sum(b.convert(diagonal(b, x, 0, 0, 1), opmath(type)), dims);
@@ -117,15 +128,18 @@ Value diagonal_copy(Lowering& b, Value x, int64_t offset, int64_t dim1, int64_t 
   return diagonal(b, x, offset, dim1, dim2);
 }
 
-Value diagonal_backward(Lowering& b, Value grad, IntList sizes, int64_t offset, int64_t dim1, int64_t dim2) {
+Value diagonal_backward(Lowering& b, Value grad, IntList sizes, int64_t offset, int64_t dim1,
+                        int64_t dim2) {
   return on_diagonal(b, grad, sizes, offset, dim1, dim2);
 }
 
-Value diagonal_scatter(Lowering& b, Value x, Value source, int64_t offset, int64_t dim1, int64_t dim2) {
+Value diagonal_scatter(Lowering& b, Value x, Value source, int64_t offset, int64_t dim1,
+                       int64_t dim2) {
   const int64_t row = Lowering::wrap_dim(dim1, x.rank());
   const int64_t col = Lowering::wrap_dim(dim2, x.rank());
   Value mask = diagonal_mask(b, x.shape(), offset, row, col, Compare::kEq);
-  return b.select(mask, on_diagonal(b, b.convert(source, x.dtype()), x.shape(), offset, row, col), x);
+  return b.select(mask, on_diagonal(b, b.convert(source, x.dtype()), x.shape(), offset, row, col),
+                  x);
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ namespace {
 Value length(Lowering& b, Value difference, double p) {
   const int64_t last[] = {difference.rank() - 1};
   Value size = b.abs(difference);
-  if (p == 0.0) return b.sum(b.convert(b.compare(size, b.zeros_like(size), Compare::kNe), size.dtype()), last);
+  if (p == 0.0)
+    return b.sum(b.convert(b.compare(size, b.zeros_like(size), Compare::kNe), size.dtype()), last);
   if (p == 1.0) return b.sum(size, last);
   if (p == 2.0) return b.sqrt(b.sum(b.multiply(size, size), last));
   if (std::isinf(p)) return size.dim(-1) == 0 ? b.sum(size, last) : b.reduce_max(size, last);
@@ -22,8 +23,8 @@ Value length(Lowering& b, Value difference, double p) {
   return b.power(total, b.full_like(total, 1.0 / p));
 }
 
-// d length / d difference for every component, times grad; grad and distance lack the last dimension.
-// Zero where the distance is: the subgradient PyTorch picks.
+// d length / d difference for every component, times grad; grad and distance lack the last
+// dimension. Zero where the distance is: the subgradient PyTorch picks.
 Value length_gradient(Lowering& b, Value difference, Value distance, Value grad, double p) {
   const Shape& shape = difference.shape();
   Value far = b.broadcast(b.unsqueeze(distance, distance.rank()), shape);
@@ -57,7 +58,8 @@ Value cdist_forward(Lowering& b, Value x1, Value x2, double p, Ignored) {
 Value cdist_backward(Lowering& b, Value grad, Value x1, Value x2, double p, Value distance) {
   Value difference = pairwise_difference(b, x1, x2);
   Shape pairs(difference.shape().begin(), difference.shape().end() - 1);
-  Value slopes = length_gradient(b, difference, b.broadcast(distance, pairs), b.broadcast(grad, pairs), p);
+  Value slopes =
+      length_gradient(b, difference, b.broadcast(distance, pairs), b.broadcast(grad, pairs), p);
   const int64_t others[] = {slopes.rank() - 2};
   return b.sum_to(b.sum(slopes, others), b.out().shape);
 }
@@ -76,7 +78,8 @@ Pairs pair_rows(Lowering& b, int64_t n) {
   Value ki = b.iota({DType::kS64, {pairs}}, 0);
   Value one = b.full_like(i, 1);
   Value skipped = b.divide(b.multiply(i, b.add(i, one)), b.full_like(i, 2));
-  Value j = b.add(b.add(b.subtract(ki, b.mul_scalar(i, static_cast<double>(n))), skipped), b.add(i, one));
+  Value j =
+      b.add(b.add(b.subtract(ki, b.mul_scalar(i, static_cast<double>(n))), skipped), b.add(i, one));
   return {readable_index(b, i, n), readable_index(b, j, n)};
 }
 
@@ -84,14 +87,16 @@ Value pdist_forward(Lowering& b, Value x, double p) {
   const int64_t n = x.dim(0);
   if (n <= 1) return b.constant(x.dtype(), 0, {0});
   Pairs rows = pair_rows(b, n);
-  return length(b, b.subtract(take_slices(b, x, 0, rows.first), take_slices(b, x, 0, rows.second)), p);
+  return length(b, b.subtract(take_slices(b, x, 0, rows.first), take_slices(b, x, 0, rows.second)),
+                p);
 }
 
 Value pdist_backward(Lowering& b, Value grad, Value x, double p, Value distance) {
   const int64_t n = x.dim(0);
   if (n <= 1 || x.numel() == 0) return b.zeros_like(x);
   Pairs rows = pair_rows(b, n);
-  Value difference = b.subtract(take_slices(b, x, 0, rows.first), take_slices(b, x, 0, rows.second));
+  Value difference =
+      b.subtract(take_slices(b, x, 0, rows.first), take_slices(b, x, 0, rows.second));
   Value slopes = length_gradient(b, difference, distance, grad, p);
   Value out = scatter_slices(b, b.zeros_like(x), 0, rows.first, slopes, Combiner::kAdd);
   return scatter_slices(b, out, 0, rows.second, b.negate(slopes), Combiner::kAdd);

@@ -37,7 +37,8 @@ Value signum(Lowering& b, Value x) {
 }
 
 Value is_negative(Lowering& b, Value x) {
-  if (is_bool(x.dtype()) || is_unsigned_int(x.dtype())) return b.constant_int(DType::kPred, 0, x.shape());
+  if (is_bool(x.dtype()) || is_unsigned_int(x.dtype()))
+    return b.constant_int(DType::kPred, 0, x.shape());
   if (!is_float(x.dtype())) return less(b, x, 0);
   if (is_float8(x.dtype())) x = b.convert(x, DType::kF32);
   const int64_t size = byte_size(x.dtype());
@@ -76,8 +77,8 @@ Value floor_divide_ints(Lowering& b, Value x, Value y) {
 
 }  // namespace
 
-// As c10::div_floor_floating: the quotient of x minus its remainder, rounded, so that it agrees with
-// fmod; a zero result carries the sign of x / y.
+// As c10::div_floor_floating: the quotient of x minus its remainder, rounded, so that it agrees
+// with fmod; a zero result carries the sign of x / y.
 Value floor_divide(Lowering& b, Value x, Value y) {
   Value ratio = is_float(x.dtype()) ? b.bdiv(x, y) : Value();
   b.broadcast_pair(x, y);
@@ -99,7 +100,8 @@ Value modulo(Lowering& b, Value x, Value y) {
   b.broadcast_pair(x, y);
   Value rest = b.remainder(x, y);
   if (is_unsigned_int(x.dtype())) return rest;
-  Value other_side = b.and_(b.compare(rest, b.zeros_like(x), Compare::kNe), differ_in_sign(b, rest, y));
+  Value other_side =
+      b.and_(b.compare(rest, b.zeros_like(x), Compare::kNe), differ_in_sign(b, rest, y));
   return b.select(other_side, b.add(rest, y), rest);
 }
 
@@ -156,9 +158,17 @@ Value where_constant(Lowering& b, Value condition, Value x, double c) {
 }
 
 Value less(Lowering& b, Value x, double c) { return b.compare(x, b.full_like(x, c), Compare::kLt); }
-Value less_equal(Lowering& b, Value x, double c) { return b.compare(x, b.full_like(x, c), Compare::kLe); }
-Value greater(Lowering& b, Value x, double c) { return b.compare(x, b.full_like(x, c), Compare::kGt); }
-Value greater_equal(Lowering& b, Value x, double c) { return b.compare(x, b.full_like(x, c), Compare::kGe); }
-Value equals(Lowering& b, Value x, double c) { return b.compare(x, b.full_like(x, c), Compare::kEq); }
+Value less_equal(Lowering& b, Value x, double c) {
+  return b.compare(x, b.full_like(x, c), Compare::kLe);
+}
+Value greater(Lowering& b, Value x, double c) {
+  return b.compare(x, b.full_like(x, c), Compare::kGt);
+}
+Value greater_equal(Lowering& b, Value x, double c) {
+  return b.compare(x, b.full_like(x, c), Compare::kGe);
+}
+Value equals(Lowering& b, Value x, double c) {
+  return b.compare(x, b.full_like(x, c), Compare::kEq);
+}
 
 }  // namespace torch_tpu::lowering

@@ -7,7 +7,9 @@
 namespace torch_tpu::lowering {
 namespace {
 
-Value index_vector(Lowering& b, const Shape& shape, int64_t dim) { return b.iota({DType::kS32, shape}, dim); }
+Value index_vector(Lowering& b, const Shape& shape, int64_t dim) {
+  return b.iota({DType::kS32, shape}, dim);
+}
 
 // x [n, ...] with the slice at `index` of dimension `dim`, which is dropped.
 Value at(Lowering& b, Value x, Value index, int64_t dim) {
@@ -48,7 +50,8 @@ Value as_batch(Lowering& b, Value x) {
 
 Value identity(Lowering& b, DType dtype, const Shape& shape) {
   const auto rank = static_cast<int64_t>(shape.size());
-  Value equal = b.compare(index_vector(b, shape, rank - 2), index_vector(b, shape, rank - 1), Compare::kEq);
+  Value equal =
+      b.compare(index_vector(b, shape, rank - 2), index_vector(b, shape, rank - 1), Compare::kEq);
   return b.convert(equal, dtype);
 }
 
@@ -101,7 +104,8 @@ Lu lu_factor(Lowering& b, Value a, bool pivot) {
   const int64_t last[] = {1};
   const DType real = real_of(a.dtype());
   const Values result = for_loop(
-      b, steps, {a, b.constant_int(DType::kS32, 0, {n, steps})}, [&](Value k, std::span<const Value> state) {
+      b, steps, {a, b.constant_int(DType::kS32, 0, {n, steps})},
+      [&](Value k, std::span<const Value> state) {
         Value x = state[0];
         Value row = index_vector(b, column_shape, 1);
         Value step = b.broadcast(k, column_shape);
@@ -110,18 +114,22 @@ Lu lu_factor(Lowering& b, Value a, bool pivot) {
         if (pivot) {
           Value column = at(b, x, k, 2);
           // LAPACK compares complex numbers by |re| + |im|.
-          Value size = is_complex(x.dtype()) ? b.add(b.abs(b.real(column)), b.abs(b.imag(column))) : b.abs(column);
-          size = b.select(b.compare(row, step, Compare::kGe), size, b.full({real, column_shape}, -1));
+          Value size = is_complex(x.dtype()) ? b.add(b.abs(b.real(column)), b.abs(b.imag(column)))
+                                             : b.abs(column);
+          size =
+              b.select(b.compare(row, step, Compare::kGe), size, b.full({real, column_shape}, -1));
           Value largest = b.broadcast_in_dim(b.reduce_max(size, last), column_shape, by_batch);
           Value candidates = b.select(b.compare(size, largest, Compare::kEq), row,
                                       b.constant_int(DType::kS32, rows, column_shape));
           Value first = b.reduce_min(candidates, last);
           // Nothing equals a NaN.
-          p = b.select(b.compare(first, b.constant_int(DType::kS32, rows, {n}), Compare::kLt), first, p);
-          x = exchange(b, x, is_k, b.compare(row, b.broadcast_in_dim(p, column_shape, by_batch), Compare::kEq));
+          p = b.select(b.compare(first, b.constant_int(DType::kS32, rows, {n}), Compare::kLt),
+                       first, p);
+          x = exchange(b, x, is_k,
+                       b.compare(row, b.broadcast_in_dim(p, column_shape, by_batch), Compare::kEq));
         }
-        Value pivot_row = at(b, x, k, 1);     // [n, columns]
-        Value column = at(b, x, k, 2);        // [n, rows]
+        Value pivot_row = at(b, x, k, 1);  // [n, columns]
+        Value column = at(b, x, k, 2);     // [n, rows]
         Value head = b.broadcast_in_dim(at(b, pivot_row, k, 1), column_shape, by_batch);
         Value zero = b.compare(head, b.zeros_like(head), Compare::kEq);
         Value factor = b.divide(column, b.select(zero, b.full_like(head, 1), head));
@@ -142,7 +150,8 @@ Lu lu_factor(Lowering& b, Value a, bool pivot) {
   Value singular = b.compare(d, b.zeros_like(d), Compare::kEq);
   Value position = b.add(index_vector(b, d.shape(), 1), b.constant_int(DType::kS32, 1, d.shape()));
   const int64_t none = steps + 1;
-  Value first = b.reduce_min(b.select(singular, position, b.constant_int(DType::kS32, none, d.shape())), last);
+  Value first = b.reduce_min(
+      b.select(singular, position, b.constant_int(DType::kS32, none, d.shape())), last);
   Value regular = b.compare(first, b.constant_int(DType::kS32, none, {n}), Compare::kEq);
   return {result[0], result[1], b.select(regular, b.zeros_like(first), first)};
 }
@@ -202,7 +211,8 @@ PackedQr qr_factor(Lowering& b, Value a) {
 
 Value householder_product(Lowering& b, Value packed, Value tau, int64_t columns) {
   const int64_t rows = packed.dim(1);
-  if (packed.numel() == 0 || tau.numel() == 0) return identity(b, packed.dtype(), {packed.dim(0), rows, columns});
+  if (packed.numel() == 0 || tau.numel() == 0)
+    return identity(b, packed.dtype(), {packed.dim(0), rows, columns});
   if (columns < packed.dim(2)) packed = b.slice_dim(packed, 2, 0, columns);
   if (columns > packed.dim(2)) {
     const int64_t low[] = {0, 0, 0};
@@ -224,7 +234,8 @@ Cholesky cholesky_by_columns(Lowering& b, Value a) {
   const Shape column_shape{n, size};
   const DType real = real_of(a.dtype());
   const Values result = for_loop(
-      b, size, {a, b.constant_int(DType::kS32, 0, {n})}, [&](Value k, std::span<const Value> state) {
+      b, size, {a, b.constant_int(DType::kS32, 0, {n})},
+      [&](Value k, std::span<const Value> state) {
         Value x = state[0];
         Value column = at(b, x, k, 2);
         Value pivot = b.convert(at(b, column, k, 1), real);
@@ -259,8 +270,8 @@ Cholesky cholesky_factor(Lowering& b, Value a) {
   if (a.numel() == 0) return {a, b.constant_int(DType::kS32, 0, {n})};
   Value factor = b.cholesky(a, true);
   Value d = diagonal(b, factor);
-  Value positive = b.compare(b.convert(d, real_of(d.dtype())), b.full({real_of(d.dtype()), d.shape()}, 0),
-                             Compare::kGt);
+  Value positive = b.compare(b.convert(d, real_of(d.dtype())),
+                             b.full({real_of(d.dtype()), d.shape()}, 0), Compare::kGt);
   const int64_t both[] = {0, 1};
   // The native operation tells only that it failed.
   const Values result = b.if_else(
@@ -284,7 +295,8 @@ Eigh eigh(Lowering& b, Value a, bool lower) {
   const TensorType types[] = {a.type(), {real, values}};
   // Lower triangle, sorted, at most 100 sweeps of Jacobi rotations, tolerance.
   const std::string config = real == DType::kF64 ? "1,1,100,1e-14" : "1,1,100,1e-6";
-  const Values r = b.custom_call("Eigh", std::span(&whole, 1), types, "backend_config = \"" + config + "\"");
+  const Values r =
+      b.custom_call("Eigh", std::span(&whole, 1), types, "backend_config = \"" + config + "\"");
   return {r[1], r[0]};
 }
 

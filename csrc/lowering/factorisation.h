@@ -16,13 +16,14 @@ Value upper_triangle(Lowering& b, Value x, int64_t k = 0);
 Value diagonal(Lowering& b, Value x);  // [n, min(rows, columns)]
 Value multiply_matrices(Lowering& b, Value x, Value y);
 
-// P A = L U with unit lower triangular L. `pivots` are LAPACK's (int32 [n, k], counted from 1), `info`
-// (int32 [n]) the position of the first zero on U's diagonal, counted from 1, or 0.
+// P A = L U with unit lower triangular L. `pivots` are LAPACK's (int32 [n, k], counted from 1),
+// `info` (int32 [n]) the position of the first zero on U's diagonal, counted from 1, or 0.
 struct Lu {
   Value factors, pivots, info;
 };
 Lu lu_factor(Lowering& b, Value a, bool pivot);
-// Row i of the permuted matrix is row `result[i]` (int32 [n, rows]) of the given one; or the inverse.
+// Row i of the permuted matrix is row `result[i]` (int32 [n, rows]) of the given one; or the
+// inverse.
 Value permutation_of(Lowering& b, Value pivots, int64_t rows, bool inverse);
 // Rows (dim 1) or columns (dim 2) of x [n, ., .] in the order of `index` (int32 [n, .]).
 Value take(Lowering& b, Value x, Value index, int64_t dim);

@@ -33,12 +33,14 @@ struct Order {
     }
     there.insert(there.end(), dims.begin(), dims.end());
     back.resize(there.size());
-    for (size_t i = 0; i < there.size(); ++i) back[static_cast<size_t>(there[i])] = static_cast<int64_t>(i);
+    for (size_t i = 0; i < there.size(); ++i)
+      back[static_cast<size_t>(there[i])] = static_cast<int64_t>(i);
   }
 };
 
 // Transforms along `dims`, at most three at a time (a limit of StableHLO).
-Value along(Lowering& b, Value x, IntList dims, const std::function<Value(Value, const IntList& lengths)>& transform) {
+Value along(Lowering& b, Value x, IntList dims,
+            const std::function<Value(Value, const IntList& lengths)>& transform) {
   while (!dims.empty()) {
     const auto n = std::min<size_t>(dims.size(), 3);
     const IntList group(dims.end() - static_cast<std::ptrdiff_t>(n), dims.end());
@@ -74,7 +76,8 @@ Value fft_r2c(Lowering& b, Value x, IntList dims, int64_t mode, bool onesided) {
   const double c = factor(mode, size_of(x.shape(), dims));
   if (!onesided) return complex_fft(b, b.convert(x, type), dims, true, c);
   const IntList last{dims.back()};
-  Value y = along(b, x, last, [&](Value v, const IntList& lengths) { return b.fft(v, Fft::kRfft, lengths); });
+  Value y = along(b, x, last,
+                  [&](Value v, const IntList& lengths) { return b.fft(v, Fft::kRfft, lengths); });
   dims.pop_back();
   return complex_fft(b, y, dims, true, c);
 }

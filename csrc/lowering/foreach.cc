@@ -51,7 +51,8 @@ Arguments promoted(Lowering& b, const RuleOptions& options, Arguments arguments)
 // Lists give their i-th member, everything else takes part in every element.
 Argument element(const Argument& argument, size_t i) {
   if (const auto* v = std::get_if<Values>(&argument)) return v->at(i);
-  if (const auto* v = std::get_if<std::vector<std::optional<Value>>>(&argument)) return v->at(i).value();
+  if (const auto* v = std::get_if<std::vector<std::optional<Value>>>(&argument))
+    return v->at(i).value();
   if (const auto* v = std::get_if<std::vector<Operand>>(&argument)) return v->at(i);
   if (const auto* v = std::get_if<std::vector<double>>(&argument)) return Scalar::of(v->at(i));
   if (const auto* v = std::get_if<IntList>(&argument)) return Scalar::of(v->at(i));
@@ -66,8 +67,8 @@ size_t list_length(const Lowering& b, const Arguments& arguments) {
   b.not_implemented("a call without a list of tensors");
 }
 
-// The rule of the plain operator on every element. `defaults` are trailing arguments that the foreach
-// schema lacks (alpha of add).
+// The rule of the plain operator on every element. `defaults` are trailing arguments that the
+// foreach schema lacks (alpha of add).
 Results each(Lowering& b, const Rule& rule, const Arguments& arguments, const Arguments& defaults) {
   const std::string name = b.op_name();
   std::vector<TensorType> outputs;
@@ -87,18 +88,21 @@ Results each(Lowering& b, const Rule& rule, const Arguments& arguments, const Ar
 
 // --- registration
 
-void add_each(OperatorTable& table, const std::string& name, std::string_view of, Arguments defaults = {}) {
+void add_each(OperatorTable& table, const std::string& name, std::string_view of,
+              Arguments defaults = {}) {
   const Rule* plain = table.find(of);
   TT_CHECK(plain != nullptr, kInternal, "aten::", name, " needs the rule of aten::", of);
-  table.add(Rule{name, {}, plain->scalar_forms,
+  table.add(Rule{name,
+                 {},
+                 plain->scalar_forms,
                  [rule = *plain, defaults = std::move(defaults)](Lowering& b, const Arguments& a) {
                    return each(b, rule, a, defaults);
                  }});
 }
 
 // The overloads .List, .Scalar and .ScalarList of a binary operator.
-void add_binary(OperatorTable& table, const std::string& name, std::string_view of_tensors, std::string_view of_scalar,
-                const Arguments& scalar_defaults = {}) {
+void add_binary(OperatorTable& table, const std::string& name, std::string_view of_tensors,
+                std::string_view of_scalar, const Arguments& scalar_defaults = {}) {
   add_each(table, "_foreach_" + name + ".List", of_tensors);
   add_each(table, "_foreach_" + name + ".Scalar", of_scalar, scalar_defaults);
   add_each(table, "_foreach_" + name + ".ScalarList", of_scalar, scalar_defaults);
@@ -108,7 +112,10 @@ void add_binary(OperatorTable& table, const std::string& name, std::string_view 
 
 Value power_sum(Lowering& b, Value size, double ord) {
   const IntList dims = Lowering::all_dims(size.rank());
-  return b.sum(ord == 1 ? size : ord == 2 ? square(b, size) : power_constant(b, size, Scalar::of(ord)), dims);
+  return b.sum(ord == 1   ? size
+               : ord == 2 ? square(b, size)
+                          : power_constant(b, size, Scalar::of(ord)),
+               dims);
 }
 
 Value norm(Lowering& b, Value size, double ord) {
@@ -117,7 +124,8 @@ Value norm(Lowering& b, Value size, double ord) {
     return size.numel() == 0 ? b.constant(size.dtype(), 0) : b.reduce_max(size, dims);
   }
   if (ord == -HUGE_VAL) return b.reduce_min(size, dims);
-  if (ord == 0) return b.sum(b.convert(b.compare(size, b.zeros_like(size), Compare::kNe), size.dtype()), dims);
+  if (ord == 0)
+    return b.sum(b.convert(b.compare(size, b.zeros_like(size), Compare::kNe), size.dtype()), dims);
   Value sum = power_sum(b, size, ord);
   if (ord == 1) return sum;
   return ord == 2 ? b.sqrt(sum) : power_constant(b, sum, Scalar::of(1 / ord));
@@ -128,7 +136,8 @@ Values each_norm(Lowering& b, Values self, Scalar ord, std::optional<DType> dtyp
   Values results;
   for (size_t i = 0; i < self.size(); ++i) {
     Value x = dtype ? b.convert(self[i], *dtype) : self[i];
-    results.push_back(b.convert(Reduce(b, b.abs(b.convert(x, opmath(x.dtype()))), ord.to_double()), b.out(i).dtype));
+    results.push_back(b.convert(Reduce(b, b.abs(b.convert(x, opmath(x.dtype()))), ord.to_double()),
+                                b.out(i).dtype));
   }
   return results;
 }
@@ -147,9 +156,10 @@ Values each_zero(Lowering& b, Values self) {
 
 void register_foreach(OperatorTable& table) {
   for (const char* name :
-       {"abs",  "acos",  "asin",  "atan", "ceil",       "cos",   "cosh",  "erf",     "erfc", "exp",  "expm1",
-        "floor", "frac",  "lgamma", "log",  "log10",      "log1p", "log2",  "neg",     "round", "rsqrt", "reciprocal",
-        "sigmoid", "sign", "sin",   "sinh", "sqrt",       "tan",   "tanh",  "trunc",   "clone"}) {
+       {"abs",   "acos", "asin",  "atan",  "ceil",  "cos",        "cosh",    "erf",
+        "erfc",  "exp",  "expm1", "floor", "frac",  "lgamma",     "log",     "log10",
+        "log1p", "log2", "neg",   "round", "rsqrt", "reciprocal", "sigmoid", "sign",
+        "sin",   "sinh", "sqrt",  "tan",   "tanh",  "trunc",      "clone"}) {
     add_each(table, "_foreach_" + std::string(name), name);
   }
 

@@ -12,7 +12,8 @@ std::array<Value, 2> halves(Lowering& b, Value x, int64_t dim) {
   dim = Lowering::wrap_dim(dim, x.rank());
   TT_CHECK(x.rank() > 0, kInvalidArgument, "glu does not support 0-dimensional tensors");
   const int64_t size = x.dim(dim);
-  TT_CHECK(size % 2 == 0, kInvalidArgument, "Halving dimension must be even, but dimension ", dim, " is size ", size);
+  TT_CHECK(size % 2 == 0, kInvalidArgument, "Halving dimension must be even, but dimension ", dim,
+           " is size ", size);
   return {b.slice_dim(x, dim, 0, size / 2), b.slice_dim(x, dim, size / 2, size)};
 }
 
@@ -41,8 +42,8 @@ Value glu_jvp(Lowering& b, Value output, Value x, Value dx, int64_t dim) {
   return b.add(b.multiply(s, da), b.multiply(b.multiply(output, complement(b, s)), dgate));
 }
 
-// The derivative of glu_backward's (g s, g a s') in the directions dg, da, db, where s' = s (1 - s) and
-// s'' = s' (1 - 2 s).
+// The derivative of glu_backward's (g s, g a s') in the directions dg, da, db, where s' = s (1 - s)
+// and s'' = s' (1 - 2 s).
 Value glu_backward_jvp(Lowering& b, Ignored, Value g, Value x, Value dg, Value dx, int64_t dim) {
   auto [a, gate] = halves(b, x, dim);
   auto [da, dgate] = halves(b, dx, dim);

@@ -25,7 +25,8 @@ Range of_data(Lowering& b, Value x) {
 Range widened(Lowering& b, Range r, double by) {
   Value same = b.compare(r.low, r.high, Compare::kEq);
   Value margin = b.full_like(r.low, by);
-  return {b.select(same, b.subtract(r.low, margin), r.low), b.select(same, b.add(r.high, margin), r.high)};
+  return {b.select(same, b.subtract(r.low, margin), r.low),
+          b.select(same, b.add(r.high, margin), r.high)};
 }
 
 // Equal bounds ask for the range of the data.
@@ -36,7 +37,8 @@ Value histc(Lowering& b, Value x, int64_t bins, Operand low, Operand high) {
   Range given{b.number(low, x.dtype()), b.number(high, x.dtype())};
   Range data = of_data(b, x);
   Value same = b.compare(given.low, given.high, Compare::kEq);
-  Range r = widened(b, {b.select(same, data.low, given.low), b.select(same, data.high, given.high)}, 1.0);
+  Range r =
+      widened(b, {b.select(same, data.low, given.low), b.select(same, data.high, given.high)}, 1.0);
   Value left = b.broadcast(r.low, x.shape());
   Value right = b.broadcast(r.high, x.shape());
   Value scaled = b.multiply(b.subtract(x, left), b.full_like(x, static_cast<double>(bins)));
@@ -44,7 +46,8 @@ Value histc(Lowering& b, Value x, int64_t bins, Operand low, Operand high) {
   place = b.minimum(place, b.full_like(place, static_cast<double>(bins - 1)));
   Value inside = b.and_(b.compare(x, left, Compare::kGe), b.compare(x, right, Compare::kLe));
   place = b.select(inside, place, b.full_like(place, static_cast<double>(bins)));
-  return scatter_flat(b, b.constant(result, 0, {bins}), place, b.constant(result, 1, x.shape()), Combiner::kAdd);
+  return scatter_flat(b, b.constant(result, 0, {bins}), place, b.constant(result, 1, x.shape()),
+                      Combiner::kAdd);
 }
 
 Value even_edges(Lowering& b, const Range& r, int64_t bins) {
@@ -52,13 +55,16 @@ Value even_edges(Lowering& b, const Range& r, int64_t bins) {
   Value step = b.bdiv(b.subtract(r.high, r.low), b.full_like(r.low, static_cast<double>(bins)));
   Value i = b.iota(type, 0);
   Value up = b.badd(r.low, b.bmul(step, i));
-  Value down = b.bsub(r.high, b.bmul(step, b.subtract(b.full_like(i, static_cast<double>(bins)), i)));
-  return b.select(b.compare(i, b.full_like(i, static_cast<double>((bins + 1) / 2)), Compare::kLt), up, down);
+  Value down =
+      b.bsub(r.high, b.bmul(step, b.subtract(b.full_like(i, static_cast<double>(bins)), i)));
+  return b.select(b.compare(i, b.full_like(i, static_cast<double>((bins + 1) / 2)), Compare::kLt),
+                  up, down);
 }
 
-// Counts (or sums of weights) of points [n, d] in the cells that `edges` span; a bin holds its lower
-// edge, the last one both.
-Value count_cells(Lowering& b, Value points, const Values& edges, const std::optional<Value>& weight, bool density) {
+// Counts (or sums of weights) of points [n, d] in the cells that `edges` span; a bin holds its
+// lower edge, the last one both.
+Value count_cells(Lowering& b, Value points, const Values& edges,
+                  const std::optional<Value>& weight, bool density) {
   const DType type = points.dtype();
   const int64_t n = points.dim(0);
   Shape shape;
@@ -72,18 +78,22 @@ Value count_cells(Lowering& b, Value points, const Values& edges, const std::opt
     const int64_t bins = shape[d];
     Value low = b.reshape(b.slice_dim(edges[d], 0, 0, 1), {});
     Value high = b.reshape(b.slice_dim(edges[d], 0, bins, bins + 1), {});
-    inside = b.and_(inside, b.and_(b.bcompare(x, low, Compare::kGe), b.bcompare(x, high, Compare::kLe)));
+    inside =
+        b.and_(inside, b.and_(b.bcompare(x, low, Compare::kGe), b.bcompare(x, high, Compare::kLe)));
     Value bin = b.convert(insertion_points(b, edges[d], x, true), DType::kS64);
-    bin = b.minimum(b.subtract(bin, b.full_like(bin, 1)), b.full_like(bin, static_cast<double>(bins - 1)));
+    bin = b.minimum(b.subtract(bin, b.full_like(bin, 1)),
+                    b.full_like(bin, static_cast<double>(bins - 1)));
     place = b.add(b.multiply(place, b.full_like(place, static_cast<double>(bins))), bin);
   }
   place = b.select(inside, place, b.full_like(place, static_cast<double>(cells)));
   Value ones = weight ? b.flatten(b.convert(*weight, type)) : b.constant(type, 1, {n});
-  Value hist = b.reshape(scatter_flat(b, b.constant(type, 0, {cells}), place, ones, Combiner::kAdd), shape);
+  Value hist =
+      b.reshape(scatter_flat(b, b.constant(type, 0, {cells}), place, ones, Combiner::kAdd), shape);
   if (!density) return hist;
   hist = b.bdiv(hist, b.sum(hist, Lowering::all_dims(hist.rank())));
   for (size_t d = 0; d < edges.size(); ++d) {
-    Value width = b.subtract(b.slice_dim(edges[d], 0, 1, shape[d] + 1), b.slice_dim(edges[d], 0, 0, shape[d]));
+    Value width = b.subtract(b.slice_dim(edges[d], 0, 1, shape[d] + 1),
+                             b.slice_dim(edges[d], 0, 0, shape[d]));
     Value spread = b.broadcast_in_dim(width, shape, IntList{static_cast<int64_t>(d)});
     hist = b.divide(hist, spread);
   }
@@ -94,14 +104,16 @@ using FloatRange = std::optional<std::vector<double>>;
 
 Value as_points(Lowering& b, Value x) { return b.reshape(x, {x.numel(), 1}); }
 
-Values histogram_bins(Lowering& b, Value x, int64_t bins, FloatRange range, std::optional<Value> weight, bool density) {
+Values histogram_bins(Lowering& b, Value x, int64_t bins, FloatRange range,
+                      std::optional<Value> weight, bool density) {
   Range r = range ? Range{b.constant(x.dtype(), range->at(0)), b.constant(x.dtype(), range->at(1))}
                   : of_data(b, x);
   Value edges = even_edges(b, widened(b, r, 0.5), bins);
   return {count_cells(b, as_points(b, x), {edges}, weight, density), edges};
 }
 
-Values histogram_edges(Lowering& b, Value x, Value edges, std::optional<Value> weight, bool density) {
+Values histogram_edges(Lowering& b, Value x, Value edges, std::optional<Value> weight,
+                       bool density) {
   return {count_cells(b, as_points(b, x), {edges}, weight, density), edges};
 }
 
@@ -112,19 +124,21 @@ Values histogramdd_bin_edges(Lowering& b, Value x, IntList bins, FloatRange rang
   Values edges;
   for (size_t d = 0; d < bins.size(); ++d) {
     const auto column = static_cast<int64_t>(d);
-    Range r = range ? Range{b.constant(x.dtype(), range->at(2 * d)), b.constant(x.dtype(), range->at(2 * d + 1))}
+    Range r = range ? Range{b.constant(x.dtype(), range->at(2 * d)),
+                            b.constant(x.dtype(), range->at(2 * d + 1))}
                     : of_data(b, b.slice_dim(points, 1, column, column + 1));
     edges.push_back(even_edges(b, widened(b, r, 0.5), bins[d]));
   }
   return edges;
 }
 
-Value histogramdd_counts(Lowering& b, Value x, IntList bins, FloatRange range, std::optional<Value> weight,
-                         bool density) {
+Value histogramdd_counts(Lowering& b, Value x, IntList bins, FloatRange range,
+                         std::optional<Value> weight, bool density) {
   return count_cells(b, as_table(b, x), histogramdd_bin_edges(b, x, bins, range), weight, density);
 }
 
-Value histogramdd_tensors(Lowering& b, Value x, Values edges, std::optional<Value> weight, bool density) {
+Value histogramdd_tensors(Lowering& b, Value x, Values edges, std::optional<Value> weight,
+                          bool density) {
   return count_cells(b, as_table(b, x), edges, weight, density);
 }
 

@@ -8,8 +8,8 @@
 namespace torch_tpu::lowering {
 namespace {
 
-// The regularised incomplete gamma functions P(a, x) and Q(a, x) = 1 - P (DLMF 8.11, 8.9), in float64:
-// the common factor x^a exp(-x) / Gamma(a) cancels too much in float32.
+// The regularised incomplete gamma functions P(a, x) and Q(a, x) = 1 - P (DLMF 8.11, 8.9), in
+// float64: the common factor x^a exp(-x) / Gamma(a) cancels too much in float32.
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -24,7 +24,9 @@ Value series(Lowering& b, Value a, Value x, Value wanted) {
   const Value init[] = {b.constant(x.dtype(), 1), one, one, wanted};
   const Values end = b.while_loop(
       init,
-      [&](std::span<const Value> s) -> Values { return {b.and_(any_of(b, s[3]), less(b, s[0], kLimit))}; },
+      [&](std::span<const Value> s) -> Values {
+        return {b.and_(any_of(b, s[3]), less(b, s[0], kLimit))};
+      },
       [&](std::span<const Value> s) -> Values {
         Value denominator = b.add(a, b.broadcast(s[0], a.shape()));
         Value term = b.select(s[3], b.multiply(s[1], b.divide(x, denominator)), s[1]);
@@ -35,7 +37,8 @@ Value series(Lowering& b, Value a, Value x, Value wanted) {
   return b.divide(end[2], a);
 }
 
-// 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)) by the modified Lentz method; only where `wanted`.
+// 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)) by the modified Lentz method; only where
+// `wanted`.
 Value continued_fraction(Lowering& b, Value a, Value x, Value wanted) {
   constexpr double kTiny = 1e-290;
   Value offset = b.add_scalar(b.subtract(x, a), 1);
@@ -44,12 +47,16 @@ Value continued_fraction(Lowering& b, Value a, Value x, Value wanted) {
   const Value init[] = {b.constant(x.dtype(), 1), b.full_like(x, 1 / kTiny), d0, d0, wanted};
   const Values end = b.while_loop(
       init,
-      [&](std::span<const Value> s) -> Values { return {b.and_(any_of(b, s[4]), less(b, s[0], kLimit))}; },
+      [&](std::span<const Value> s) -> Values {
+        return {b.and_(any_of(b, s[4]), less(b, s[0], kLimit))};
+      },
       [&](std::span<const Value> s) -> Values {
         Value i = b.broadcast(s[0], x.shape());
         Value numerator = b.multiply(b.negate(i), b.subtract(i, a));
         Value level = b.add(offset, b.add(i, i));
-        auto away_from_zero = [&](Value v) { return where_constant(b, less(b, b.abs(v), kTiny), kTiny, v); };
+        auto away_from_zero = [&](Value v) {
+          return where_constant(b, less(b, b.abs(v), kTiny), kTiny, v);
+        };
         Value d = reciprocal(b, away_from_zero(b.add(b.multiply(numerator, s[2]), level)));
         Value c = away_from_zero(b.add(level, b.divide(numerator, s[1])));
         Value factor = b.multiply(c, d);
@@ -69,14 +76,17 @@ Parts incomplete_gamma(Lowering& b, Value a, Value x) {
   const DType dtype = x.dtype();
   a = b.convert(a, DType::kF64);
   x = b.convert(x, DType::kF64);
-  Value valid = b.and_(b.and_(greater(b, a, 0), greater(b, x, 0)), b.and_(b.is_finite(a), b.is_finite(x)));
+  Value valid =
+      b.and_(b.and_(greater(b, a, 0), greater(b, x, 0)), b.and_(b.is_finite(a), b.is_finite(x)));
   Value safe_a = where_constant(b, valid, a, 1);
   Value safe_x = where_constant(b, valid, x, 1);
   Value by_series = b.compare(safe_x, b.add_scalar(safe_a, 1), Compare::kLt);
-  Value log_factor = b.subtract(b.subtract(b.multiply(safe_a, b.log(safe_x)), safe_x), lgamma(b, safe_a));
+  Value log_factor =
+      b.subtract(b.subtract(b.multiply(safe_a, b.log(safe_x)), safe_x), lgamma(b, safe_a));
   Value factor = b.exp(log_factor);
   Value p = b.multiply(factor, series(b, safe_a, safe_x, b.and_(valid, by_series)));
-  Value q = b.multiply(factor, continued_fraction(b, safe_a, safe_x, b.and_(valid, b.not_(by_series))));
+  Value q =
+      b.multiply(factor, continued_fraction(b, safe_a, safe_x, b.and_(valid, b.not_(by_series))));
   Value lower = b.select(by_series, p, complement(b, q));
   Value upper = b.select(by_series, complement(b, p), q);
   // Limits: P(a, 0) = 0, P(0, x) = 1, P(inf, x) = 0, P(a, inf) = 1; undefined where they collide.

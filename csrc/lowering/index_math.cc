@@ -20,7 +20,9 @@ Value signed_index(Lowering& b, Value index) {
   return index.dtype() == DType::kS64 ? index : b.convert(index, DType::kS32);
 }
 
-Value constant_index(Lowering& b, Value like, int64_t v) { return b.constant_int(like.dtype(), v, like.shape()); }
+Value constant_index(Lowering& b, Value like, int64_t v) {
+  return b.constant_int(like.dtype(), v, like.shape());
+}
 
 Value wrapped(Lowering& b, Value index, int64_t n, bool wrap) {
   if (!wrap) return index;
@@ -36,7 +38,8 @@ Value wide_enough(Lowering& b, Value index, int64_t n) {
 
 Value readable_index(Lowering& b, Value index, int64_t n, bool wrap) {
   index = wrapped(b, wide_enough(b, signed_index(b, index), n), n, wrap);
-  index = b.clamp(b.constant_int(index.dtype(), 0), index, b.constant_int(index.dtype(), std::max<int64_t>(n - 1, 0)));
+  index = b.clamp(b.constant_int(index.dtype(), 0), index,
+                  b.constant_int(index.dtype(), std::max<int64_t>(n - 1, 0)));
   return b.convert(index, index_type(n));
 }
 
@@ -77,7 +80,8 @@ Value linear_positions(Lowering& b, const Shape& shape, int64_t dim, Value index
   for (int64_t d = static_cast<int64_t>(shape.size()) - 1; d >= 0; --d) {
     if (d == dim || index.dim(d) != 1) {
       Value coordinate = d == dim ? b.convert(index, type) : b.iota({type, index.shape()}, d);
-      if (stride != 1) coordinate = b.multiply(coordinate, b.constant_int(type, stride, index.shape()));
+      if (stride != 1)
+        coordinate = b.multiply(coordinate, b.constant_int(type, stride, index.shape()));
       out = b.add(out, coordinate);
     }
     stride *= shape[static_cast<size_t>(d)];
@@ -92,7 +96,8 @@ Value take_elements(Lowering& b, Value x, int64_t dim, Value index) {
   return take_flat(b, b.flatten(x), linear_positions(b, x.shape(), dim, index));
 }
 
-Value scatter_flat(Lowering& b, Value flat, Value index, Value updates, Combiner combiner, bool unique) {
+Value scatter_flat(Lowering& b, Value flat, Value index, Value updates, Combiner combiner,
+                   bool unique) {
   if (index.numel() == 0 || flat.numel() == 0) return flat;
   ScatterDims dims;
   dims.inserted_window_dims = {0};
@@ -102,7 +107,8 @@ Value scatter_flat(Lowering& b, Value flat, Value index, Value updates, Combiner
   return b.scatter(flat, index, updates, dims, for_type(combiner, flat.dtype()));
 }
 
-Value scatter_slices(Lowering& b, Value x, int64_t dim, Value index, Value updates, Combiner combiner) {
+Value scatter_slices(Lowering& b, Value x, int64_t dim, Value index, Value updates,
+                     Combiner combiner) {
   if (updates.numel() == 0 || x.numel() == 0) return x;
   ScatterDims dims;
   for (int64_t i = 0; i < updates.rank(); ++i) {
@@ -114,21 +120,27 @@ Value scatter_slices(Lowering& b, Value x, int64_t dim, Value index, Value updat
   return b.scatter(x, index, updates, dims, for_type(combiner, x.dtype()));
 }
 
-Value scatter_elements(Lowering& b, Value x, int64_t dim, Value index, Value updates, Combiner combiner) {
+Value scatter_elements(Lowering& b, Value x, int64_t dim, Value index, Value updates,
+                       Combiner combiner) {
   if (index.numel() == 0 || x.numel() == 0) return x;
   Value along = writable_index(b, index, x.dim(dim));
   Value linear = linear_positions(b, x.shape(), dim, along);
-  Value outside = b.compare(along, b.constant_int(along.dtype(), x.dim(dim), along.shape()), Compare::kEq);
+  Value outside =
+      b.compare(along, b.constant_int(along.dtype(), x.dim(dim), along.shape()), Compare::kEq);
   linear = b.select(outside, b.constant_int(linear.dtype(), x.numel(), linear.shape()), linear);
   Value out = scatter_flat(b, b.flatten(x), linear, corner(b, updates, index.shape()), combiner);
   return b.reshape(out, x.shape());
 }
 
-Value corner(Lowering& b, Value x, const Shape& shape) { return b.slice(x, Shape(shape.size(), 0), shape); }
+Value corner(Lowering& b, Value x, const Shape& shape) {
+  return b.slice(x, Shape(shape.size(), 0), shape);
+}
 
 Value at_least_1d(Lowering& b, Value x) { return x.rank() == 0 ? b.reshape(x, {1}) : x; }
 
-DType accumulation_type(const Lowering& b, DType dtype) { return b.settings().is_cpu ? dtype : opmath(dtype); }
+DType accumulation_type(const Lowering& b, DType dtype) {
+  return b.settings().is_cpu ? dtype : opmath(dtype);
+}
 
 Combiner for_type(Combiner combiner, DType dtype) {
   if (!is_bool(dtype)) return combiner;

@@ -18,7 +18,8 @@ Value index_select(Lowering& b, Value x, int64_t dim, Value index) {
   const Shape shape = b.out().shape;
   x = at_least_1d(b, x);
   dim = Lowering::wrap_dim(dim, x.rank());
-  return b.reshape(take_slices(b, x, dim, readable_index(b, at_least_1d(b, index), x.dim(dim))), shape);
+  return b.reshape(take_slices(b, x, dim, readable_index(b, at_least_1d(b, index), x.dim(dim))),
+                   shape);
 }
 
 Value gather(Lowering& b, Value x, int64_t dim, Value index, Ignored) {
@@ -34,7 +35,9 @@ Value take(Lowering& b, Value x, Value index) {
   return take_flat(b, b.flatten(x), readable_index(b, index, x.numel(), true));
 }
 
-Value index_tensor(Lowering& b, Value x, Indices indices) { return AdvancedIndex(b, x, indices).read(b, x); }
+Value index_tensor(Lowering& b, Value x, Indices indices) {
+  return AdvancedIndex(b, x, indices).read(b, x);
+}
 
 Value embedding(Lowering& b, Value weight, Value indices, Ignored) {
   return take_slices(b, weight, 0, readable_index(b, indices, weight.dim(0)));
@@ -44,7 +47,8 @@ Value embedding(Lowering& b, Value weight, Value indices, Ignored) {
 
 Value index_put(Lowering& b, Value x, Indices indices, Value values, bool accumulate) {
   const DType result = x.dtype();
-  if (indices.size() == 1 && indices[0] && is_bool(indices[0]->dtype()) && values.numel() == 1 && !accumulate) {
+  if (indices.size() == 1 && indices[0] && is_bool(indices[0]->dtype()) && values.numel() == 1 &&
+      !accumulate) {
     // x[mask] = number
     Value mask = *indices[0];
     IntList leading = Lowering::all_dims(mask.rank());
@@ -54,7 +58,8 @@ Value index_put(Lowering& b, Value x, Indices indices, Value values, bool accumu
   AdvancedIndex at(b, x, indices);
   const DType type = accumulate ? accumulation_type(b, result) : result;
   values = b.broadcast(b.convert(values, type), at.result_shape());
-  return at.write(b, b.convert(x, type), values, accumulate ? Combiner::kAdd : Combiner::kOverwrite);
+  return at.write(b, b.convert(x, type), values,
+                  accumulate ? Combiner::kAdd : Combiner::kOverwrite);
 }
 
 // Where the mask is false, neither the index nor the value counts.
@@ -64,7 +69,8 @@ Value unsafe_masked_index(Lowering& b, Value x, Value mask, Indices indices, Ope
   return b.bselect(mask, taken, b.number_like(fill, taken));
 }
 
-Value unsafe_masked_index_put_accumulate(Lowering& b, Value x, Value mask, Indices indices, Value values) {
+Value unsafe_masked_index_put_accumulate(Lowering& b, Value x, Value mask, Indices indices,
+                                         Value values) {
   AdvancedIndex at(b, x, indices);
   const DType type = accumulation_type(b, x.dtype());
   values = b.broadcast(b.convert(values, type), at.result_shape());

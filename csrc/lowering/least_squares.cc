@@ -16,12 +16,14 @@ Value solve_full_rank(Lowering& b, Value a, Value rhs) {
     const PackedQr f = qr_factor(b, a);
     Value q = householder_product(b, f.packed, f.tau, columns);
     Value r = b.slice_dim(f.packed, 1, 0, columns);
-    return b.triangular_solve(r, multiply_matrices(b, adjoint(b, q), rhs), true, false, false, Transpose::kNone);
+    return b.triangular_solve(r, multiply_matrices(b, adjoint(b, q), rhs), true, false, false,
+                              Transpose::kNone);
   }
   const PackedQr f = qr_factor(b, adjoint(b, a));
   Value q = householder_product(b, f.packed, f.tau, rows);
   Value r = b.slice_dim(f.packed, 1, 0, rows);
-  return multiply_matrices(b, q, b.triangular_solve(r, rhs, true, false, false, Transpose::kAdjoint));
+  return multiply_matrices(b, q,
+                           b.triangular_solve(r, rhs, true, false, false, Transpose::kAdjoint));
 }
 
 struct RankedSolution {
@@ -34,23 +36,29 @@ RankedSolution solve_any_rank(Lowering& b, Value a, Value rhs, double rcond) {
   const int64_t last[] = {1};
   Value limit = b.mul_scalar(b.reduce_max(f.s, last, true), rcond);
   Value counts = b.bcompare(f.s, limit, Compare::kGt);
-  Value inverse = b.select(counts, b.divide(b.full_like(f.s, 1), b.select(counts, f.s, b.full_like(f.s, 1))),
-                           b.zeros_like(f.s));
+  Value inverse =
+      b.select(counts, b.divide(b.full_like(f.s, 1), b.select(counts, f.s, b.full_like(f.s, 1))),
+               b.zeros_like(f.s));
   Value projected = multiply_matrices(b, adjoint(b, f.u), rhs);
-  projected = b.bmul(projected, b.reshape(b.convert(inverse, a.dtype()), {f.s.dim(0), f.s.dim(1), 1}));
-  return {multiply_matrices(b, adjoint(b, f.vh), projected), b.sum(b.convert(counts, DType::kS64), last), f.s};
+  projected =
+      b.bmul(projected, b.reshape(b.convert(inverse, a.dtype()), {f.s.dim(0), f.s.dim(1), 1}));
+  return {multiply_matrices(b, adjoint(b, f.vh), projected),
+          b.sum(b.convert(counts, DType::kS64), last), f.s};
 }
 
 }  // namespace
 
-std::tuple<Value, Value, Value, Value> least_squares(Lowering& b, Value a, Value rhs, std::optional<double> rcond,
+std::tuple<Value, Value, Value, Value> least_squares(Lowering& b, Value a, Value rhs,
+                                                     std::optional<double> rcond,
                                                      std::optional<std::string> driver) {
   const std::string name = driver.value_or("gelsy");
   const bool spectral = name == "gelsd" || name == "gelss";
   TT_CHECK(name == "gels" || name == "gelsy" || spectral, kInvalidArgument,
            "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)");
-  TT_CHECK(a.rank() >= 2, kInvalidArgument, "torch.linalg.lstsq: input must have at least 2 dimensions.");
-  TT_CHECK(rhs.rank() >= 1, kInvalidArgument, "torch.linalg.lstsq: other must have at least 1 dimension.");
+  TT_CHECK(a.rank() >= 2, kInvalidArgument,
+           "torch.linalg.lstsq: input must have at least 2 dimensions.");
+  TT_CHECK(rhs.rank() >= 1, kInvalidArgument,
+           "torch.linalg.lstsq: other must have at least 1 dimension.");
   const Shape vectors{a.shape().begin(), a.shape().end() - 1};
   const bool vector = rhs.rank() == 1 || (rhs.rank() + 1 == a.rank() && rhs.shape() == vectors);
   if (vector) rhs = b.unsqueeze(rhs, -1);
@@ -88,8 +96,8 @@ std::tuple<Value, Value, Value, Value> least_squares(Lowering& b, Value a, Value
     x = solve_full_rank(b, m, y);
   } else {
     const double epsilon = real == DType::kF64 ? 0x1p-52 : 0x1p-23;
-    const RankedSolution s =
-        solve_any_rank(b, m, y, rcond.value_or(epsilon * static_cast<double>(std::max(rows, columns))));
+    const RankedSolution s = solve_any_rank(
+        b, m, y, rcond.value_or(epsilon * static_cast<double>(std::max(rows, columns))));
     x = s.x;
     rank = shaped(s.rank);
     if (spectral) singular_values = shaped(s.singular_values);

@@ -31,9 +31,11 @@ Value unbatch(Lowering& b, Value x, const Shape& batch) {
 }
 
 void check_square(Lowering& b, Value a) {
-  TT_CHECK(a.rank() >= 2, kInvalidArgument, b.op_name(), ": The input tensor must have at least 2 dimensions.");
+  TT_CHECK(a.rank() >= 2, kInvalidArgument, b.op_name(),
+           ": The input tensor must have at least 2 dimensions.");
   TT_CHECK(a.dim(-1) == a.dim(-2), kInvalidArgument, b.op_name(),
-           ": A must be batches of square matrices, but they are ", a.dim(-2), " by ", a.dim(-1), " matrices");
+           ": A must be batches of square matrices, but they are ", a.dim(-2), " by ", a.dim(-1),
+           " matrices");
 }
 
 // --- Cholesky
@@ -49,19 +51,23 @@ std::pair<Value, Value> cholesky_ex(Lowering& b, Value a, bool upper) {
 // Solves (L L^H) X = B or (U^H U) X = B.
 Value cholesky_solve_batch(Lowering& b, Value factor, Value rhs, bool upper) {
   if (rhs.numel() == 0) return rhs;
-  Value y = b.triangular_solve(factor, rhs, true, !upper, false, upper ? Transpose::kAdjoint : Transpose::kNone);
-  return b.triangular_solve(factor, y, true, !upper, false, upper ? Transpose::kNone : Transpose::kAdjoint);
+  Value y = b.triangular_solve(factor, rhs, true, !upper, false,
+                               upper ? Transpose::kAdjoint : Transpose::kNone);
+  return b.triangular_solve(factor, y, true, !upper, false,
+                            upper ? Transpose::kNone : Transpose::kAdjoint);
 }
 
 Value cholesky_solve(Lowering& b, Value rhs, Value factor, bool upper) {
   const Shape batch = Lowering::broadcast_shapes(batch_of(rhs), batch_of(factor));
-  return unbatch(b, cholesky_solve_batch(b, spread(b, factor, batch), spread(b, rhs, batch), upper), batch);
+  return unbatch(b, cholesky_solve_batch(b, spread(b, factor, batch), spread(b, rhs, batch), upper),
+                 batch);
 }
 
 Value cholesky_inverse(Lowering& b, Value factor, bool upper) {
   check_square(b, factor);
   Value x = as_batch(b, factor);
-  return unbatch(b, cholesky_solve_batch(b, x, identity(b, x.dtype(), x.shape()), upper), batch_of(factor));
+  return unbatch(b, cholesky_solve_batch(b, x, identity(b, x.dtype(), x.shape()), upper),
+                 batch_of(factor));
 }
 
 // --- triangular systems
@@ -75,12 +81,14 @@ Value solve_triangular(Lowering& b, Value a, Value rhs, bool upper, bool left, b
   return unbatch(b, x, batch);
 }
 
-std::pair<Value, Value> triangular_solve(Lowering& b, Value rhs, Value a, bool upper, bool transpose, bool unit) {
+std::pair<Value, Value> triangular_solve(Lowering& b, Value rhs, Value a, bool upper,
+                                         bool transpose, bool unit) {
   const Shape batch = Lowering::broadcast_shapes(batch_of(a), batch_of(rhs));
   Value matrix = spread(b, a, batch);
   Value x = spread(b, rhs, batch);
   if (x.numel() != 0) {
-    x = b.triangular_solve(matrix, x, true, !upper, unit, transpose ? Transpose::kTranspose : Transpose::kNone);
+    x = b.triangular_solve(matrix, x, true, !upper, unit,
+                           transpose ? Transpose::kTranspose : Transpose::kNone);
   }
   return {unbatch(b, x, batch), unbatch(b, matrix, batch)};
 }
@@ -100,7 +108,8 @@ Value permutation_matrix(Lowering& b, Value order, DType dtype) {
   const Shape shape{n, size, size};
   const IntList by_column{0, 2};
   Value row = b.iota({DType::kS32, shape}, 1);
-  return b.convert(b.compare(row, b.broadcast_in_dim(order, shape, by_column), Compare::kEq), dtype);
+  return b.convert(b.compare(row, b.broadcast_in_dim(order, shape, by_column), Compare::kEq),
+                   dtype);
 }
 
 std::pair<Value, Value> unpack(Lowering& b, Value factors) {
@@ -124,14 +133,16 @@ std::tuple<Value, Value, Value> lu(Lowering& b, Value a, bool pivot) {
   return {p, unbatch(b, l, batch), unbatch(b, u, batch)};
 }
 
-std::tuple<Value, Value, Value> lu_unpack(Lowering& b, Value factors, Value pivots, bool data, bool permutation) {
+std::tuple<Value, Value, Value> lu_unpack(Lowering& b, Value factors, Value pivots, bool data,
+                                          bool permutation) {
   const Shape batch = batch_of(factors);
   const DType dtype = factors.dtype();
   Value p = b.full({dtype, b.out(0).shape}, 0);
   Value l = b.full({dtype, b.out(1).shape}, 0);
   Value u = b.full({dtype, b.out(2).shape}, 0);
   if (permutation) {
-    Value order = permutation_of(b, b.reshape(pivots, {numel(batch), pivots.dim(-1)}), factors.dim(-2), false);
+    Value order = permutation_of(b, b.reshape(pivots, {numel(batch), pivots.dim(-1)}),
+                                 factors.dim(-2), false);
     p = unbatch(b, permutation_matrix(b, order, dtype), batch);
   }
   if (data) {
@@ -142,11 +153,14 @@ std::tuple<Value, Value, Value> lu_unpack(Lowering& b, Value factors, Value pivo
   return {p, l, u};
 }
 
-Value linalg_lu_solve(Lowering& b, Value factors, Value pivots, Value rhs, bool left, bool adjoint) {
+Value linalg_lu_solve(Lowering& b, Value factors, Value pivots, Value rhs, bool left,
+                      bool adjoint) {
   const Shape batch = Lowering::broadcast_shapes(batch_of(factors), batch_of(rhs));
   Value order = b.broadcast(pivots, with(batch, {pivots.dim(-1)}));
   order = b.reshape(order, {numel(batch), pivots.dim(-1)});
-  return unbatch(b, lu_solve(b, spread(b, factors, batch), order, spread(b, rhs, batch), left, adjoint), batch);
+  return unbatch(
+      b, lu_solve(b, spread(b, factors, batch), order, spread(b, rhs, batch), left, adjoint),
+      batch);
 }
 
 std::tuple<Value, Value, Value, Value> solve_ex(Lowering& b, Value a, Value rhs, bool left) {
@@ -154,7 +168,8 @@ std::tuple<Value, Value, Value, Value> solve_ex(Lowering& b, Value a, Value rhs,
   const Shape vectors{a.shape().begin(), a.shape().end() - 1};
   const bool vector = rhs.rank() == 1 || (rhs.rank() + 1 == a.rank() && rhs.shape() == vectors);
   TT_CHECK(left || !vector, kInvalidArgument,
-           "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case "
+           "linalg.solve: Vector broadcasting of the left hand side is not supported for "
+           "left=False. In this case "
            "linalg.solve is equivalent to B / A.squeeze(-1)");
   if (vector) rhs = b.unsqueeze(rhs, -1);
   auto [factors, pivots, info] = lu_factor_ex(b, a, true);
@@ -182,7 +197,8 @@ Lu determinant_factors(Lowering& b, Value a) {
 Value parity(Lowering& b, Value pivots, DType dtype) {
   Value own = b.add(b.iota(pivots.type(), 1), b.constant_int(DType::kS32, 1, pivots.shape()));
   Value moved = b.compare(pivots, own, Compare::kNe);
-  Value sign = b.select(moved, b.full({dtype, pivots.shape()}, -1), b.full({dtype, pivots.shape()}, 1));
+  Value sign =
+      b.select(moved, b.full({dtype, pivots.shape()}, -1), b.full({dtype, pivots.shape()}, 1));
   const int64_t last[] = {1};
   return b.product(sign, last);
 }
@@ -191,7 +207,8 @@ std::tuple<Value, Value, Value> det(Lowering& b, Value a) {
   const Shape batch = batch_of(a);
   const Lu f = determinant_factors(b, a);
   const int64_t last[] = {1};
-  Value result = b.multiply(b.product(diagonal(b, f.factors), last), parity(b, f.pivots, a.dtype()));
+  Value result =
+      b.multiply(b.product(diagonal(b, f.factors), last), parity(b, f.pivots, a.dtype()));
   return {unbatch(b, result, batch), unbatch(b, f.factors, batch), unbatch(b, f.pivots, batch)};
 }
 
@@ -210,15 +227,16 @@ std::tuple<Value, Value, Value, Value> slogdet(Lowering& b, Value a) {
   }
   const int64_t last[] = {1};
   sign = b.multiply(b.product(sign, last), parity(b, f.pivots, a.dtype()));
-  return {unbatch(b, sign, batch), unbatch(b, b.sum(b.log(size), last), batch), unbatch(b, f.factors, batch),
-          unbatch(b, f.pivots, batch)};
+  return {unbatch(b, sign, batch), unbatch(b, b.sum(b.log(size), last), batch),
+          unbatch(b, f.factors, batch), unbatch(b, f.pivots, batch)};
 }
 
 // --- QR
 
 std::pair<Value, Value> qr(Lowering& b, Value a, std::string mode) {
-  TT_CHECK(mode == "reduced" || mode == "complete" || mode == "r", kInvalidArgument, "qr received unrecognized mode '",
-           mode, "' but expected one of 'reduced' (default), 'r', or 'complete'");
+  TT_CHECK(mode == "reduced" || mode == "complete" || mode == "r", kInvalidArgument,
+           "qr received unrecognized mode '", mode,
+           "' but expected one of 'reduced' (default), 'r', or 'complete'");
   const Shape batch = batch_of(a);
   Value x = as_batch(b, a);
   const int64_t rows = x.dim(1);
@@ -241,9 +259,11 @@ Value as_vectors(Lowering& b, Value tau, int64_t n) { return b.reshape(tau, {n, 
 
 Value linalg_householder_product(Lowering& b, Value a, Value tau) {
   TT_CHECK(a.dim(-2) >= a.dim(-1), kInvalidArgument,
-           "torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]");
+           "torch.linalg.householder_product: input.shape[-2] must be greater than or equal to "
+           "input.shape[-1]");
   TT_CHECK(a.dim(-1) >= tau.dim(-1), kInvalidArgument,
-           "torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]");
+           "torch.linalg.householder_product: input.shape[-1] must be greater than or equal to "
+           "tau.shape[-1]");
   Value x = as_batch(b, a);
   return unbatch(b, householder_product(b, x, as_vectors(b, tau, x.dim(0)), x.dim(2)), batch_of(a));
 }
@@ -271,7 +291,8 @@ std::tuple<Value, Value, Value> linalg_svd(Lowering& b, Value a, bool full, bool
   const Shape batch = batch_of(a);
   const Svd f = svd(b, as_batch(b, a), full, vectors);
   Value s = unbatch(b, f.s, batch);
-  if (!vectors) return {b.full({a.dtype(), b.out(0).shape}, 0), s, b.full({a.dtype(), b.out(2).shape}, 0)};
+  if (!vectors)
+    return {b.full({a.dtype(), b.out(0).shape}, 0), s, b.full({a.dtype(), b.out(2).shape}, 0)};
   return {unbatch(b, f.u, batch), s, unbatch(b, f.vh, batch)};
 }
 
@@ -285,8 +306,8 @@ Value linalg_matrix_exp(Lowering& b, Value a) {
 Value cross(Lowering& b, Value x, Value y, int64_t dim) {
   b.broadcast_pair(x, y);
   dim = Lowering::wrap_dim(dim, x.rank());
-  TT_CHECK(x.dim(dim) == 3, kInvalidArgument, "linalg.cross: inputs dimension ", dim, " must have length 3. Got ",
-           x.dim(dim), " and ", y.dim(dim));
+  TT_CHECK(x.dim(dim) == 3, kInvalidArgument, "linalg.cross: inputs dimension ", dim,
+           " must have length 3. Got ", x.dim(dim), " and ", y.dim(dim));
   auto rolled = [&](Value v, int64_t first) {
     const Value parts[] = {b.slice_dim(v, dim, first, 3), b.slice_dim(v, dim, 0, first)};
     return b.concatenate(parts, dim);

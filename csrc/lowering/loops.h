@@ -26,7 +26,8 @@ inline Values for_loop(Lowering& b, Value begin, Value end, const Values& init,
 
 inline Values for_loop(Lowering& b, int64_t count, const Values& init,
                        const std::function<Values(Value i, std::span<const Value> state)>& body) {
-  return for_loop(b, b.constant_int(DType::kS32, 0), b.constant_int(DType::kS32, count), init, body);
+  return for_loop(b, b.constant_int(DType::kS32, 0), b.constant_int(DType::kS32, count), init,
+                  body);
 }
 
 }  // namespace torch_tpu::lowering

@@ -48,7 +48,8 @@ Value smooth_l1_loss(Lowering& b, Value x, Value target, int64_t reduction, Oper
   return reduce_loss(b, b.select(b.compare(z, limit, Compare::kLt), near, far), reduction);
 }
 
-Value smooth_l1_loss_backward(Lowering& b, Value grad, Value x, Value target, int64_t reduction, Operand beta) {
+Value smooth_l1_loss_backward(Lowering& b, Value grad, Value x, Value target, int64_t reduction,
+                              Operand beta) {
   Value d = b.bsub(x, target);
   Value limit = b.number_like(beta, d);
   Value near = b.compare(b.abs(d), limit, Compare::kLt);
@@ -65,7 +66,8 @@ Value huber_loss(Lowering& b, Value x, Value target, int64_t reduction, Operand 
   return reduce_loss(b, b.select(b.compare(z, limit, Compare::kLe), near, far), reduction);
 }
 
-Value huber_loss_backward(Lowering& b, Value grad, Value x, Value target, int64_t reduction, Operand delta) {
+Value huber_loss_backward(Lowering& b, Value grad, Value x, Value target, int64_t reduction,
+                          Operand delta) {
   Value d = b.bsub(x, target);
   Value limit = b.number_like(delta, d);
   Value slope = b.minimum(b.maximum(d, b.negate(limit)), limit);
@@ -78,18 +80,21 @@ Value weighted(Lowering& b, Value losses, const std::optional<Value>& weight) {
   return weight ? b.bmul(losses, *weight) : losses;
 }
 
-// Logarithms are cut at -100, as PyTorch does, so that a certain wrong prediction has a finite loss.
-Value binary_cross_entropy(Lowering& b, Value x, Value target, std::optional<Value> weight, int64_t reduction) {
+// Logarithms are cut at -100, as PyTorch does, so that a certain wrong prediction has a finite
+// loss.
+Value binary_cross_entropy(Lowering& b, Value x, Value target, std::optional<Value> weight,
+                           int64_t reduction) {
   b.broadcast_pair(x, target);
   Value floor = b.full_like(x, -100);
   Value log_x = b.maximum(b.log(x), floor);
   Value log_rest = b.maximum(b.log1p(b.negate(x)), floor);
-  Value losses = b.subtract(b.multiply(b.add_scalar(target, -1), log_rest), b.multiply(target, log_x));
+  Value losses =
+      b.subtract(b.multiply(b.add_scalar(target, -1), log_rest), b.multiply(target, log_x));
   return reduce_loss(b, weighted(b, losses, weight), reduction);
 }
 
-Value binary_cross_entropy_backward(Lowering& b, Value grad, Value x, Value target, std::optional<Value> weight,
-                                    int64_t reduction) {
+Value binary_cross_entropy_backward(Lowering& b, Value grad, Value x, Value target,
+                                    std::optional<Value> weight, int64_t reduction) {
   b.broadcast_pair(x, target);
   Value spread = b.maximum(b.multiply(complement(b, x), x), b.full_like(x, 1e-12));
   Value slope = b.divide(b.subtract(x, target), spread);
@@ -97,12 +102,14 @@ Value binary_cross_entropy_backward(Lowering& b, Value grad, Value x, Value targ
 }
 
 // Half types round after every operation, as PyTorch's composite does.
-Value binary_cross_entropy_with_logits(Lowering& b, Value x, Value target, std::optional<Value> weight,
-                                       std::optional<Value> pos_weight, int64_t reduction) {
+Value binary_cross_entropy_with_logits(Lowering& b, Value x, Value target,
+                                       std::optional<Value> weight, std::optional<Value> pos_weight,
+                                       int64_t reduction) {
   b.broadcast_pair(x, target);
   const DType dtype = x.dtype();
   Value log_p = b.convert(log_sigmoid(b, b.convert(x, opmath(dtype))), dtype);
-  if (pos_weight) log_p = b.bmul(b.add_scalar(b.bmul(b.add_scalar(*pos_weight, -1), target), 1), log_p);
+  if (pos_weight)
+    log_p = b.bmul(b.add_scalar(b.bmul(b.add_scalar(*pos_weight, -1), target), 1), log_p);
   Value losses = weighted(b, b.bsub(b.multiply(complement(b, target), x), log_p), weight);
   return reduce_loss(b, b.convert(losses, opmath(dtype)), reduction);
 }
@@ -131,7 +138,8 @@ void register_loss(OperatorTable& table) {
   table.add("huber_loss_backward", huber_loss_backward, kMath);
   table.add("binary_cross_entropy", binary_cross_entropy, kMath);
   table.add("binary_cross_entropy_backward", binary_cross_entropy_backward, kMath);
-  table.add("binary_cross_entropy_with_logits", binary_cross_entropy_with_logits, {.promotion = Promotion::kResult});
+  table.add("binary_cross_entropy_with_logits", binary_cross_entropy_with_logits,
+            {.promotion = Promotion::kResult});
   table.add("soft_margin_loss", soft_margin_loss, {.promotion = Promotion::kResult});
   table.add("soft_margin_loss_backward", soft_margin_loss_backward, kMath);
 

@@ -39,8 +39,8 @@ Value Lowering::number_like(const Operand& operand, Value like) {
 
 int64_t Lowering::wrap_dim(int64_t dim, int64_t rank) {
   const int64_t n = std::max<int64_t>(rank, 1);
-  TT_CHECK(dim >= -n && dim < n, kIndex, "Dimension out of range (expected to be in range of [", -n, ", ", n - 1,
-           "], but got ", dim, ")");
+  TT_CHECK(dim >= -n && dim < n, kIndex, "Dimension out of range (expected to be in range of [", -n,
+           ", ", n - 1, "], but got ", dim, ")");
   return dim < 0 ? dim + n : dim;
 }
 
@@ -199,7 +199,8 @@ Shape Lowering::reduced_shape(const Shape& shape, std::span<const int64_t> dims,
 
 namespace {
 
-Value reduced(Lowering& b, Value x, Value init, std::span<const int64_t> raw, bool keepdim, Combiner combiner) {
+Value reduced(Lowering& b, Value x, Value init, std::span<const int64_t> raw, bool keepdim,
+              Combiner combiner) {
   const IntList dims = Lowering::wrap_dims(raw, x.rank());
   if (dims.empty()) return x;
   Value r = b.reduce(x, init, dims, combiner);
@@ -245,7 +246,8 @@ Value Lowering::sum_to(Value x, const Shape& shape) {
   IntList dims;
   const int64_t shift = x.rank() - static_cast<int64_t>(shape.size());
   for (int64_t i = 0; i < x.rank(); ++i) {
-    if (i < shift || (shape[static_cast<size_t>(i - shift)] == 1 && x.dim(i) != 1)) dims.push_back(i);
+    if (i < shift || (shape[static_cast<size_t>(i - shift)] == 1 && x.dim(i) != 1))
+      dims.push_back(i);
   }
   return reshape(sum(x, dims), shape);
 }
@@ -257,8 +259,9 @@ namespace {
 // The value rounded to bfloat16, kept in float32.
 Value rounded(Lowering& b, Value x) { return b.reduce_precision(x, 8, 7); }
 
-// Sums of products of the bfloat16 parts of two float32 operands, as a TPU's matrix unit forms them:
-// one product at "default", three at "high", six at "highest" precision. Smallest terms first.
+// Sums of products of the bfloat16 parts of two float32 operands, as a TPU's matrix unit forms
+// them: one product at "default", three at "high", six at "highest" precision. Smallest terms
+// first.
 template <typename Product>
 Value in_passes(Lowering& b, Value lhs, Value rhs, Precision precision, const Product& product) {
   Value l0 = rounded(b, lhs);
@@ -281,10 +284,12 @@ Value in_passes(Lowering& b, Value lhs, Value rhs, Precision precision, const Pr
 template <typename Product>
 Value contract(Lowering& b, Value lhs, Value rhs, DType result, const Product& product) {
   const DType type = lhs.dtype();
-  TT_CHECK(type == rhs.dtype(), kInvalidArgument, b.op_name(), ": expected both operands to have the same dtype, but got ",
-           mlir_name(type), " and ", mlir_name(rhs.dtype()));
+  TT_CHECK(type == rhs.dtype(), kInvalidArgument, b.op_name(),
+           ": expected both operands to have the same dtype, but got ", mlir_name(type), " and ",
+           mlir_name(rhs.dtype()));
   if (is_bool(type)) {
-    return b.convert(product(b.convert(lhs, DType::kS32), b.convert(rhs, DType::kS32), DType::kS32), result);
+    return b.convert(product(b.convert(lhs, DType::kS32), b.convert(rhs, DType::kS32), DType::kS32),
+                     result);
   }
   if (type == DType::kF32 && b.settings().emulate_mxu) {
     return b.convert(in_passes(b, lhs, rhs, b.settings().float32_matmul,
@@ -292,7 +297,8 @@ Value contract(Lowering& b, Value lhs, Value rhs, DType result, const Product& p
                      result);
   }
   if (is_float8(type) || (type == DType::kF16 && b.settings().is_cpu)) {
-    return b.convert(product(b.convert(lhs, DType::kF32), b.convert(rhs, DType::kF32), DType::kF32), result);
+    return b.convert(product(b.convert(lhs, DType::kF32), b.convert(rhs, DType::kF32), DType::kF32),
+                     result);
   }
   if (is_half(type)) return b.convert(product(lhs, rhs, DType::kF32), result);
   return b.convert(product(lhs, rhs, type), result);
@@ -307,7 +313,8 @@ Value Lowering::dot(Value lhs, Value rhs, const DotDims& dims, std::optional<DTy
   });
 }
 
-Value Lowering::conv(Value input, Value kernel, const stablehlo::ConvDims& dims, std::optional<DType> result) {
+Value Lowering::conv(Value input, Value kernel, const stablehlo::ConvDims& dims,
+                     std::optional<DType> result) {
   const DType out = result.value_or(input.dtype());
   return contract(*this, input, kernel, out, [&](Value x, Value y, DType accumulate) {
     return convolution(x, y, dims, accumulate, settings_.float32_matmul);
@@ -347,7 +354,8 @@ Value Lowering::random_words_at(Value state, const Shape& shape) {
   // of all blocks lie in four planes.
   Value bits;
   if (settings_.is_cpu) {
-    bits = rng_bit_generator(state, {DType::kU32, {blocks * 4}}, stablehlo::RngAlgorithm::kPhilox)[1];
+    bits =
+        rng_bit_generator(state, {DType::kU32, {blocks * 4}}, stablehlo::RngAlgorithm::kPhilox)[1];
     bits = flatten(permute(reshape(bits, {blocks, 4}), {1, 0}));
   } else {
     bits = philox_words(*this, state, blocks);

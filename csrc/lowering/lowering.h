@@ -31,7 +31,9 @@ struct Scalar {
   static Scalar of(int64_t v) { return {Kind::kInt, v, static_cast<double>(v)}; }
   static Scalar of(double v) { return {Kind::kDouble, static_cast<int64_t>(v), v}; }
   static Scalar of(bool v) { return {Kind::kBool, v ? 1 : 0, v ? 1.0 : 0.0}; }
-  static Scalar of(std::complex<double> v) { return {Kind::kComplex, static_cast<int64_t>(v.real()), v}; }
+  static Scalar of(std::complex<double> v) {
+    return {Kind::kComplex, static_cast<int64_t>(v.real()), v};
+  }
 
   bool is_integral() const { return kind <= Kind::kInt; }
   bool is_complex() const { return kind == Kind::kComplex; }
@@ -40,8 +42,9 @@ struct Scalar {
   bool operator==(const Scalar&) const = default;
 };
 
-// A Python number that takes part in arithmetic. In eager it is a 0-d operand of the program, so that
-// another value reuses the program; where the caller knows the value for good, it is a constant.
+// A Python number that takes part in arithmetic. In eager it is a 0-d operand of the program, so
+// that another value reuses the program; where the caller knows the value for good, it is a
+// constant.
 class Operand {
  public:
   Operand() = default;
@@ -81,8 +84,8 @@ class Lowering : public stablehlo::ProgramBuilder {
   // Types PyTorch's meta kernel gave for the results of the call being lowered (logical shapes).
   const TensorType& out(size_t i = 0) const { return outputs_.at(i); }
   size_t num_outputs() const { return outputs_.size(); }
-  // Whether tensor argument `i` of the call is contiguous. It matters only where PyTorch's derivative
-  // formulas read it off the operand's strides, as for the factors _linalg_det saves.
+  // Whether tensor argument `i` of the call is contiguous. It matters only where PyTorch's
+  // derivative formulas read it off the operand's strides, as for the factors _linalg_det saves.
   bool contiguous_argument(size_t i) const { return i >= contiguous_.size() || contiguous_[i]; }
   // The name of the operator being lowered, for messages: "aten::add.Tensor".
   const std::string& op_name() const { return op_name_; }
@@ -107,7 +110,8 @@ class Lowering : public stablehlo::ProgramBuilder {
   void broadcast_pair(Value& x, Value& y);
   Value unsqueeze(Value x, int64_t dim);
   Value squeeze_dim(Value x, int64_t dim);
-  Value expand_dims_at(Value x, std::span<const int64_t> dims);  // ascending positions in the result
+  Value expand_dims_at(Value x,
+                       std::span<const int64_t> dims);  // ascending positions in the result
   Value permute(Value x, std::initializer_list<int64_t> dims);
   Value transpose_last_two(Value x);
   Value flatten(Value x) { return reshape(x, {x.numel()}); }
@@ -143,10 +147,11 @@ class Lowering : public stablehlo::ProgramBuilder {
   Value sum_to(Value x, const Shape& shape);
   static Shape reduced_shape(const Shape& shape, std::span<const int64_t> dims, bool keepdim);
 
-  // --- contractions in the precision the settings ask for; half types accumulate in float32 and the
-  // result has `result` (default: the operands' type)
+  // --- contractions in the precision the settings ask for; half types accumulate in float32 and
+  // the result has `result` (default: the operands' type)
   Value dot(Value lhs, Value rhs, const stablehlo::DotDims& dims, std::optional<DType> result = {});
-  Value conv(Value input, Value kernel, const stablehlo::ConvDims& dims, std::optional<DType> result = {});
+  Value conv(Value input, Value kernel, const stablehlo::ConvDims& dims,
+             std::optional<DType> result = {});
   Value matmul2d(Value a, Value b);  // [m, k] x [k, n]
 
   // --- random: words that are a function of (seed, offset), see random_bits in lowering_forms
@@ -170,7 +175,9 @@ class Lowering : public stablehlo::ProgramBuilder {
   // --- the frame's side
   void begin_call(std::string op_name, std::vector<TensorType> outputs);
   // By argument position; what isn't given counts as contiguous. Reset by begin_call.
-  void set_contiguous_arguments(std::vector<bool> contiguous) { contiguous_ = std::move(contiguous); }
+  void set_contiguous_arguments(std::vector<bool> contiguous) {
+    contiguous_ = std::move(contiguous);
+  }
 
  private:
   Settings settings_;

@@ -15,7 +15,8 @@ Value as_rows(Lowering& b, Value x) {
 // A gradient of the (possibly reduced) loss of every row, as [N, 1].
 Value row_grad(Lowering& b, Value grad, int64_t reduction, int64_t rows) {
   grad = unreduced_grad(b, grad, reduction, rows);
-  if (static_cast<Reduction>(reduction) != Reduction::kNone) grad = b.broadcast(b.reshape(grad, {1}), {rows});
+  if (static_cast<Reduction>(reduction) != Reduction::kNone)
+    grad = b.broadcast(b.reshape(grad, {1}), {rows});
   return b.reshape(grad, {rows, 1});
 }
 
@@ -42,17 +43,18 @@ MultiMargin multi_margin(Lowering& b, Value x, Value target, const Operand& marg
   return {is_target, excess, w};
 }
 
-Value multi_margin_loss(Lowering& b, Value x, Value target, Scalar p, Operand margin, std::optional<Value> weight,
-                        int64_t reduction) {
+Value multi_margin_loss(Lowering& b, Value x, Value target, Scalar p, Operand margin,
+                        std::optional<Value> weight, int64_t reduction) {
   Value rows = as_rows(b, x);
   MultiMargin m = multi_margin(b, rows, target, margin, weight);
   Value powered = b.bmul(power_constant(b, m.excess, p), m.weight);
-  Value losses = b.bdiv(b.sum(powered, kClasses), b.constant(x.dtype(), static_cast<double>(rows.dim(1))));
+  Value losses =
+      b.bdiv(b.sum(powered, kClasses), b.constant(x.dtype(), static_cast<double>(rows.dim(1))));
   return b.reshape(reduce_loss(b, losses, reduction), b.out().shape);
 }
 
-Value multi_margin_loss_backward(Lowering& b, Value grad, Value x, Value target, Scalar p, Operand margin,
-                                 std::optional<Value> weight, int64_t reduction) {
+Value multi_margin_loss_backward(Lowering& b, Value grad, Value x, Value target, Scalar p,
+                                 Operand margin, std::optional<Value> weight, int64_t reduction) {
   Value rows = as_rows(b, x);
   MultiMargin m = multi_margin(b, rows, target, margin, weight);
   Value positive = greater(b, m.excess, 0);
@@ -64,8 +66,8 @@ Value multi_margin_loss_backward(Lowering& b, Value grad, Value x, Value target,
   return b.reshape(b.bmul(slope, row_grad(b, grad, reduction, rows.dim(0))), x.shape());
 }
 
-// --- multilabel_margin_loss: sum over targets t and other classes c of max(0, 1 - x[t] + x[c]) / C;
-// the targets of a row end at the first -1
+// --- multilabel_margin_loss: sum over targets t and other classes c of max(0, 1 - x[t] + x[c]) /
+// C; the targets of a row end at the first -1
 
 struct MultiLabel {
   Value hit;        // [N, K, C]: the k-th target of the row is class c
@@ -101,18 +103,20 @@ Value label_excess(Lowering& b, Value x, const MultiLabel& labels, Value is_targ
   return where_constant(b, b.and_(counts, greater(b, excess, 0)), excess, 0);
 }
 
-std::pair<Value, Value> multilabel_margin_loss_forward(Lowering& b, Value x, Value target, int64_t reduction) {
+std::pair<Value, Value> multilabel_margin_loss_forward(Lowering& b, Value x, Value target,
+                                                       int64_t reduction) {
   Value rows = as_rows(b, x);
   MultiLabel labels = multi_label(b, as_rows(b, target));
   Value excess = label_excess(b, rows, labels, labels.is_target);
   const int64_t pairs[] = {1, 2};
-  Value losses = b.bdiv(b.sum(excess, pairs), b.constant(x.dtype(), static_cast<double>(rows.dim(1))));
+  Value losses =
+      b.bdiv(b.sum(excess, pairs), b.constant(x.dtype(), static_cast<double>(rows.dim(1))));
   return {b.reshape(reduce_loss(b, losses, reduction), b.out(0).shape),
           b.reshape(b.convert(labels.is_target, x.dtype()), b.out(1).shape)};
 }
 
-Value multilabel_margin_loss_backward(Lowering& b, Value grad, Value x, Value target, int64_t reduction,
-                                      Value is_target) {
+Value multilabel_margin_loss_backward(Lowering& b, Value grad, Value x, Value target,
+                                      int64_t reduction, Value is_target) {
   Value rows = as_rows(b, x);
   MultiLabel labels = multi_label(b, as_rows(b, target));
   Value excess = label_excess(b, rows, labels, b.convert(as_rows(b, is_target), DType::kPred));
@@ -120,7 +124,8 @@ Value multilabel_margin_loss_backward(Lowering& b, Value grad, Value x, Value ta
   const int64_t last[] = {2};
   const int64_t by_target[] = {0, 1};
   Value pulls = b.broadcast_in_dim(b.sum(active, last), labels.hit.shape(), by_target);
-  Value slope = b.subtract(b.sum(active, kClasses), b.sum(where_constant(b, labels.hit, pulls, 0), kClasses));
+  Value slope =
+      b.subtract(b.sum(active, kClasses), b.sum(where_constant(b, labels.hit, pulls, 0), kClasses));
   slope = b.bdiv(slope, b.constant(x.dtype(), static_cast<double>(rows.dim(1))));
   return b.reshape(b.bmul(slope, row_grad(b, grad, reduction, rows.dim(0))), x.shape());
 }

@@ -21,7 +21,8 @@ Value matrix_exp(Lowering& b, Value a) {
   const int64_t rest[] = {1, 2};
   Value norm = b.reduce_max(b.sum(b.abs(a), columns, true), rest, true);
   Value halvings = b.ceil(b.mul_scalar(b.log(b.mul_scalar(norm, 1 / theta)), 1 / std::log(2.0)));
-  Value usable = b.and_(b.is_finite(halvings), b.compare(halvings, b.zeros_like(halvings), Compare::kGt));
+  Value usable =
+      b.and_(b.is_finite(halvings), b.compare(halvings, b.zeros_like(halvings), Compare::kGt));
   halvings = b.select(usable, halvings, b.zeros_like(halvings));
   Value scale = b.power(b.full({real, each}, 2), b.negate(halvings));
   Value x = b.bmul(a, b.convert(scale, dtype));

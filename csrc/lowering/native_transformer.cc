@@ -29,7 +29,7 @@ Value layer_norm(Lowering& b, Value x, Value weight, Value bias, double eps) {
 }
 
 struct Projections {
-  Value weight, bias;          // of query, key and value, stacked
+  Value weight, bias;  // of query, key and value, stacked
   Value out_weight, out_bias;
 };
 
@@ -38,7 +38,8 @@ Value split_heads(Lowering& b, Value x, int64_t heads) {
   return b.permute(b.reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), {0, 2, 1, 3});
 }
 
-// Masked positions are true. Types: 0 is [rows, columns], 1 is [batch, columns], 2 is broadcastable.
+// Masked positions are true. Types: 0 is [rows, columns], 1 is [batch, columns], 2 is
+// broadcastable.
 Value mask_of_scores(Lowering& b, Value mask, std::optional<int64_t> type) {
   mask = b.convert(mask, DType::kPred);
   if (type == 1 && mask.rank() == 2) return b.reshape(mask, {mask.dim(0), 1, 1, mask.dim(1)});
@@ -49,8 +50,9 @@ struct Attended {
   Value out, weights;  // weights [batch, heads, rows, columns], where asked for
 };
 
-Attended attend(Lowering& b, Value query, Value key, Value value, int64_t heads, const Projections& p,
-                std::optional<Value> mask, std::optional<int64_t> mask_type, bool needs_weights) {
+Attended attend(Lowering& b, Value query, Value key, Value value, int64_t heads,
+                const Projections& p, std::optional<Value> mask, std::optional<int64_t> mask_type,
+                bool needs_weights) {
   const int64_t size = p.out_weight.dim(0);
   auto rows = [&](Value x, int64_t i) { return b.slice_dim(x, 0, i * size, (i + 1) * size); };
   auto project = [&](Value x, int64_t i) {
@@ -59,7 +61,9 @@ Attended attend(Lowering& b, Value query, Value key, Value value, int64_t heads,
   Value q, k, v;
   if (query == key && key == value) {
     Value all = linear(b, query, p.weight, p.bias);
-    auto part = [&](int64_t i) { return split_heads(b, b.slice_dim(all, 2, i * size, (i + 1) * size), heads); };
+    auto part = [&](int64_t i) {
+      return split_heads(b, b.slice_dim(all, 2, i * size, (i + 1) * size), heads);
+    };
     q = part(0);
     k = part(1);
     v = part(2);
@@ -79,7 +83,8 @@ Attended attend(Lowering& b, Value query, Value key, Value value, int64_t heads,
     scores_dims.lhs_contract = scores_dims.rhs_contract = {3};
     Value s = b.dot(q, k, scores_dims, accumulate);
     s = b.mul_scalar(s, 1 / std::sqrt(static_cast<double>(q.dim(3))));
-    if (mask) s = b.bselect(mask_of_scores(b, *mask, mask_type), b.neg_inf(accumulate, s.shape()), s);
+    if (mask)
+      s = b.bselect(mask_of_scores(b, *mask, mask_type), b.neg_inf(accumulate, s.shape()), s);
     const int64_t last[] = {3};
     Value weights = b.exp(b.bsub(s, b.reduce_max(s, last, true)));
     weights = b.convert(b.bdiv(weights, b.sum(weights, last, true)), q.dtype());
@@ -95,22 +100,26 @@ Attended attend(Lowering& b, Value query, Value key, Value value, int64_t heads,
   return result;
 }
 
-std::pair<Value, Value> multi_head_attention(Lowering& b, Value query, Value key, Value value, int64_t /*embed_dim*/,
-                                             int64_t heads, Value qkv_weight, Value qkv_bias, Value proj_weight,
-                                             Value proj_bias, std::optional<Value> mask, bool need_weights,
+std::pair<Value, Value> multi_head_attention(Lowering& b, Value query, Value key, Value value,
+                                             int64_t /*embed_dim*/, int64_t heads, Value qkv_weight,
+                                             Value qkv_bias, Value proj_weight, Value proj_bias,
+                                             std::optional<Value> mask, bool need_weights,
                                              bool average, std::optional<int64_t> mask_type) {
-  const Attended r = attend(b, query, key, value, heads, {qkv_weight, qkv_bias, proj_weight, proj_bias}, mask,
-                            mask_type, need_weights);
+  const Attended r =
+      attend(b, query, key, value, heads, {qkv_weight, qkv_bias, proj_weight, proj_bias}, mask,
+             mask_type, need_weights);
   if (!need_weights) return {r.out, b.full({query.dtype(), b.out(1).shape}, 0)};
   const int64_t by_head[] = {1};
   return {r.out, average ? b.mean(r.weights, by_head) : r.weights};
 }
 
-Value transformer_encoder_layer(Lowering& b, Value src, int64_t /*embed_dim*/, int64_t heads, Value qkv_weight,
-                                Value qkv_bias, Value proj_weight, Value proj_bias, bool use_gelu, bool norm_first,
-                                double eps, Value norm_weight_1, Value norm_bias_1, Value norm_weight_2,
-                                Value norm_bias_2, Value ffn_weight_1, Value ffn_bias_1, Value ffn_weight_2,
-                                Value ffn_bias_2, std::optional<Value> mask, std::optional<int64_t> mask_type) {
+Value transformer_encoder_layer(Lowering& b, Value src, int64_t /*embed_dim*/, int64_t heads,
+                                Value qkv_weight, Value qkv_bias, Value proj_weight,
+                                Value proj_bias, bool use_gelu, bool norm_first, double eps,
+                                Value norm_weight_1, Value norm_bias_1, Value norm_weight_2,
+                                Value norm_bias_2, Value ffn_weight_1, Value ffn_bias_1,
+                                Value ffn_weight_2, Value ffn_bias_2, std::optional<Value> mask,
+                                std::optional<int64_t> mask_type) {
   auto norm_1 = [&](Value x) { return layer_norm(b, x, norm_weight_1, norm_bias_1, eps); };
   auto norm_2 = [&](Value x) { return layer_norm(b, x, norm_weight_2, norm_bias_2, eps); };
   auto activation = [&](Value x) {
@@ -123,7 +132,9 @@ Value transformer_encoder_layer(Lowering& b, Value src, int64_t /*embed_dim*/, i
     return linear(b, activation(linear(b, x, ffn_weight_1, ffn_bias_1)), ffn_weight_2, ffn_bias_2);
   };
   auto attention = [&](Value x) {
-    return attend(b, x, x, x, heads, {qkv_weight, qkv_bias, proj_weight, proj_bias}, mask, mask_type, false).out;
+    return attend(b, x, x, x, heads, {qkv_weight, qkv_bias, proj_weight, proj_bias}, mask,
+                  mask_type, false)
+        .out;
   };
   if (norm_first) {
     Value x = b.add(src, attention(norm_1(src)));

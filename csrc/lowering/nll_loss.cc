@@ -7,7 +7,8 @@ namespace {
 
 using stablehlo::GatherDims;
 
-// x[n, target[n]] for x [N, C]; a target out of range reads a neighbour and is masked by the caller.
+// x[n, target[n]] for x [N, C]; a target out of range reads a neighbour and is masked by the
+// caller.
 Value pick_class(Lowering& b, Value x, Value target) {
   GatherDims dims;
   dims.collapsed_slice_dims = {1};
@@ -33,14 +34,18 @@ Value class_weight(Lowering& b, Value weight, Value target) {
 Value at_target(Lowering& b, Value like, Value target, int64_t ignore_index) {
   Value index = b.iota_like(like, target.dtype(), 1);
   Value wanted = b.broadcast(b.unsqueeze(target, 1), like.shape());
-  Value counts = b.compare(wanted, b.constant_int(target.dtype(), ignore_index, like.shape()), Compare::kNe);
+  Value counts =
+      b.compare(wanted, b.constant_int(target.dtype(), ignore_index, like.shape()), Compare::kNe);
   return b.and_(b.compare(index, wanted, Compare::kEq), counts);
 }
 
-// log-probabilities of the targets, their weights and the positions that count -> (loss, total weight)
-std::pair<Value, Value> weighted_loss(Lowering& b, Value picked, Value target, const std::optional<Value>& weight,
-                                      int64_t reduction, int64_t ignore_index) {
-  Value counts = b.compare(target, b.constant_int(target.dtype(), ignore_index, target.shape()), Compare::kNe);
+// log-probabilities of the targets, their weights and the positions that count -> (loss, total
+// weight)
+std::pair<Value, Value> weighted_loss(Lowering& b, Value picked, Value target,
+                                      const std::optional<Value>& weight, int64_t reduction,
+                                      int64_t ignore_index) {
+  Value counts =
+      b.compare(target, b.constant_int(target.dtype(), ignore_index, target.shape()), Compare::kNe);
   Value w = weight ? class_weight(b, *weight, target) : b.full_like(picked, 1);
   w = where_constant(b, counts, w, 0);
   Value losses = where_constant(b, counts, b.negate(b.multiply(picked, w)), 0);
@@ -54,8 +59,9 @@ std::pair<Value, Value> weighted_loss(Lowering& b, Value picked, Value target, c
 }
 
 // x [N, C] or [C], target [N] or []
-std::pair<Value, Value> nll_loss_forward(Lowering& b, Value x, Value target, std::optional<Value> weight,
-                                         int64_t reduction, int64_t ignore_index) {
+std::pair<Value, Value> nll_loss_forward(Lowering& b, Value x, Value target,
+                                         std::optional<Value> weight, int64_t reduction,
+                                         int64_t ignore_index) {
   const bool batched = x.rank() > 1;
   Value rows = batched ? x : b.unsqueeze(x, 0);
   Value targets = b.reshape(b.convert(target, DType::kS64), {rows.dim(0)});
@@ -64,9 +70,11 @@ std::pair<Value, Value> nll_loss_forward(Lowering& b, Value x, Value target, std
   return {b.reshape(loss, b.out(0).shape), total};
 }
 
-// x [N, C, H, W], target [N, H, W]: few classes, many positions, so a masked sum rather than a gather.
-std::pair<Value, Value> nll_loss2d_forward(Lowering& b, Value x, Value target, std::optional<Value> weight,
-                                           int64_t reduction, int64_t ignore_index) {
+// x [N, C, H, W], target [N, H, W]: few classes, many positions, so a masked sum rather than a
+// gather.
+std::pair<Value, Value> nll_loss2d_forward(Lowering& b, Value x, Value target,
+                                           std::optional<Value> weight, int64_t reduction,
+                                           int64_t ignore_index) {
   target = b.convert(target, DType::kS64);
   Value hit = at_target(b, x, target, ignore_index);
   const int64_t classes[] = {1};

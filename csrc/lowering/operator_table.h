@@ -21,13 +21,13 @@ using Argument = std::variant<std::monostate,                     // None, or un
                               Value,                              // Tensor
                               Values,                             // Tensor[]
                               std::vector<std::optional<Value>>,  // Tensor?[]
-                              Operand,                            // Scalar or float taking part in arithmetic
-                              Scalar,                             // bool, int, float, Scalar
-                              IntList,                            // int[], SymInt[], bool[]
-                              std::vector<double>,                // float[]
-                              std::vector<Operand>,               // Scalar[] taking part in arithmetic
-                              std::string,                        // str
-                              DType>;                             // ScalarType
+                              Operand,               // Scalar or float taking part in arithmetic
+                              Scalar,                // bool, int, float, Scalar
+                              IntList,               // int[], SymInt[], bool[]
+                              std::vector<double>,   // float[]
+                              std::vector<Operand>,  // Scalar[] taking part in arithmetic
+                              std::string,           // str
+                              DType>;                // ScalarType
 using Arguments = std::vector<Argument>;
 
 // Results in schema order; nullopt is an undefined tensor (an unneeded gradient).
@@ -36,17 +36,18 @@ using Results = std::vector<std::optional<Value>>;
 
 // How the frame treats the operands before the rule sees them and the results after.
 enum class Promotion : uint8_t {
-  kNone,     // operands as they are
-  kResult,   // tensors and Operands in PyTorch's result_type of all tensor and Scalar arguments
-  kFloat,    // the same, integers and bool to the default float type
-  kOutput,   // everything to the type of the first result
+  kNone,    // operands as they are
+  kResult,  // tensors and Operands in PyTorch's result_type of all tensor and Scalar arguments
+  kFloat,   // the same, integers and bool to the default float type
+  kOutput,  // everything to the type of the first result
 };
 
 struct RuleOptions {
   Promotion promotion = Promotion::kNone;
   // float16, bfloat16 and float8 operands are given as float32; the frame rounds the results.
   bool opmath = false;
-  // The value of a result may be written over the (unread afterwards) operand with the same storage.
+  // The value of a result may be written over the (unread afterwards) operand with the same
+  // storage.
   bool random = false;
 };
 
@@ -115,7 +116,8 @@ template <>
 struct Unpack<Scalar> {
   static Scalar from(const Lowering& b, const Argument& a, size_t i) {
     if (const auto* v = std::get_if<Scalar>(&a)) return *v;
-    if (const auto* v = std::get_if<Operand>(&a); v != nullptr && v->constant()) return *v->constant();
+    if (const auto* v = std::get_if<Operand>(&a); v != nullptr && v->constant())
+      return *v->constant();
     wrong_argument(b, i, "Scalar");
   }
 };
@@ -200,8 +202,11 @@ Results pack(const std::pair<A, B>& t) {
 }
 
 template <typename R, typename... P, size_t... I>
-Rule make_rule(std::string name, R (*f)(Lowering&, P...), RuleOptions options, std::index_sequence<I...>) {
-  return Rule{std::move(name), options, {scalar_form<std::decay_t<P>>()...},
+Rule make_rule(std::string name, R (*f)(Lowering&, P...), RuleOptions options,
+               std::index_sequence<I...>) {
+  return Rule{std::move(name),
+              options,
+              {scalar_form<std::decay_t<P>>()...},
               [f](Lowering& b, const Arguments& a) -> Results {
                 if (a.size() < sizeof...(P)) wrong_argument(b, a.size(), "more arguments");
                 return pack(f(b, Unpack<std::decay_t<P>>::from(b, a[I], I)...));
@@ -210,8 +215,8 @@ Rule make_rule(std::string name, R (*f)(Lowering&, P...), RuleOptions options, s
 
 }  // namespace detail
 
-// ATen overload name -> rule. A rule is registered under its functional schema; in-place, `out=` and
-// foreach forms come from it by the schema's alias annotations.
+// ATen overload name -> rule. A rule is registered under its functional schema; in-place, `out=`
+// and foreach forms come from it by the schema's alias annotations.
 class OperatorTable {
  public:
   // `f` takes (Lowering&, arguments in schema order...): Value for Tensor, std::optional<Value> for

@@ -8,8 +8,8 @@ namespace torch_tpu::lowering {
 namespace {
 
 // Fused optimizer steps: the lists after the step, in schema order. Numbers that depend on the step
-// count only are computed in float64 (1 - beta2 loses four digits in float32), tensors in their opmath
-// type. With `found_inf` set nothing changes.
+// count only are computed in float64 (1 - beta2 loses four digits in float32), tensors in their
+// opmath type. With `found_inf` set nothing changes.
 
 constexpr DType kNumber = DType::kF64;
 
@@ -22,14 +22,17 @@ Value as_number(Lowering& b, Value x) { return b.convert(b.reshape(x, {}), kNumb
 Value to_opmath(Lowering& b, Value x) { return b.convert(x, opmath(x.dtype())); }
 
 // A 0-d float64 number as a tensor like `x`.
-Value spread(Lowering& b, Value number, Value x) { return b.broadcast(b.convert(number, x.dtype()), x.shape()); }
+Value spread(Lowering& b, Value number, Value x) {
+  return b.broadcast(b.convert(number, x.dtype()), x.shape());
+}
 
 bool is_zero(const Operand& x) { return x.constant() && x.constant()->to_double() == 0; }
 
 // One step over all parameters: which lists come back, and which of their members change.
 class Step {
  public:
-  Step(Lowering& b, OptionalValue grad_scale, OptionalValue found_inf) : b_(b), grad_scale_(grad_scale) {
+  Step(Lowering& b, OptionalValue grad_scale, OptionalValue found_inf)
+      : b_(b), grad_scale_(grad_scale) {
     if (found_inf) skip_ = equals(b, b.reshape(*found_inf, {}), 1);
   }
 
@@ -71,14 +74,16 @@ Value add_weight_decay(Lowering& b, Value grad, Value param, const Operand& weig
 // --- Adam (https://arxiv.org/abs/1412.6980) and AdamW (https://arxiv.org/abs/1711.05101)
 
 template <bool Decoupled, typename LearningRate>
-Results adam(Lowering& b, Values params, Values grads, Values averages, Values squares, Values max_squares,
-             Values steps, LearningRate lr, Operand beta1, double beta2, Operand weight_decay, Operand eps,
-             bool amsgrad, bool maximize, OptionalValue grad_scale, OptionalValue found_inf) {
+Results adam(Lowering& b, Values params, Values grads, Values averages, Values squares,
+             Values max_squares, Values steps, LearningRate lr, Operand beta1, double beta2,
+             Operand weight_decay, Operand eps, bool amsgrad, bool maximize,
+             OptionalValue grad_scale, OptionalValue found_inf) {
   Step step(b, grad_scale, found_inf);
   Value rate = as_number(b, lr);
   Value one = b.constant(kNumber, 1);
   Value decay1 = as_number(b, beta1);
-  Value decay2 = b.constant(kNumber, beta2);  // 1 - beta2 has no digits to spare for a float32 operand
+  Value decay2 =
+      b.constant(kNumber, beta2);  // 1 - beta2 has no digits to spare for a float32 operand
   for (size_t i = 0; i < params.size(); ++i) {
     Value param = step.read(params, i);
     Value grad = step.gradient(grads, i, maximize);
@@ -92,7 +97,8 @@ Results adam(Lowering& b, Values params, Values grads, Values averages, Values s
     Value correction1 = b.subtract(one, b.power(decay1, count));
     Value correction2 = b.sqrt(b.subtract(one, b.power(decay2, count)));
 
-    Value average = lerp(b, step.read(averages, i), grad, b.convert(b.subtract(one, decay1), grad.dtype()));
+    Value average =
+        lerp(b, step.read(averages, i), grad, b.convert(b.subtract(one, decay1), grad.dtype()));
     Value old_square = step.read(squares, i);
     Value fresh = b.multiply(b.multiply(grad, grad), spread(b, b.subtract(one, decay2), grad));
     Value squared = b.add(b.multiply(old_square, spread(b, decay2, grad)), fresh);
@@ -114,9 +120,9 @@ Results adam(Lowering& b, Values params, Values grads, Values averages, Values s
 // --- stochastic gradient descent with momentum
 
 template <typename LearningRate>
-Results sgd(Lowering& b, Values params, Values grads, Values buffers, Operand weight_decay, Operand momentum,
-            LearningRate lr, Operand dampening, bool nesterov, bool maximize, bool is_first_step,
-            OptionalValue grad_scale, OptionalValue found_inf) {
+Results sgd(Lowering& b, Values params, Values grads, Values buffers, Operand weight_decay,
+            Operand momentum, LearningRate lr, Operand dampening, bool nesterov, bool maximize,
+            bool is_first_step, OptionalValue grad_scale, OptionalValue found_inf) {
   Step step(b, grad_scale, found_inf);
   Value rate = as_number(b, lr);
   for (size_t i = 0; i < params.size(); ++i) {
@@ -127,7 +133,8 @@ Results sgd(Lowering& b, Values params, Values grads, Values buffers, Operand we
       Value buffer = grad;
       if (!is_first_step) {
         Value share = b.subtract(b.constant(kNumber, 1), as_number(b, dampening));
-        buffer = b.add(b.multiply(step.read(buffers, i), factor), b.multiply(grad, spread(b, share, grad)));
+        buffer = b.add(b.multiply(step.read(buffers, i), factor),
+                       b.multiply(grad, spread(b, share, grad)));
       }
       step.write(buffers, i, buffer);
       grad = nesterov ? b.add(grad, b.multiply(buffer, factor)) : buffer;
@@ -140,9 +147,9 @@ Results sgd(Lowering& b, Values params, Values grads, Values buffers, Operand we
 // --- Adagrad (https://jmlr.org/papers/v12/duchi11a.html)
 
 template <bool ReturnSteps, typename LearningRate>
-Results adagrad(Lowering& b, Values params, Values grads, Values sums, Values steps, LearningRate lr,
-                Operand lr_decay, Operand weight_decay, Operand eps, bool maximize, OptionalValue grad_scale,
-                OptionalValue found_inf) {
+Results adagrad(Lowering& b, Values params, Values grads, Values sums, Values steps,
+                LearningRate lr, Operand lr_decay, Operand weight_decay, Operand eps, bool maximize,
+                OptionalValue grad_scale, OptionalValue found_inf) {
   Step step(b, grad_scale, found_inf);
   Value rate = as_number(b, lr);
   Value decay = as_number(b, lr_decay);
@@ -178,9 +185,10 @@ Values unscale(Lowering& b, Values grads, Value found_inf, Value inv_scale) {
   return grads;
 }
 
-// The scale shrinks after an infinity and grows after `interval` steps without one, while it is finite.
-std::pair<Value, Value> update_scale(Lowering& b, Value scale, Value tracker, Value found_inf, Operand growth,
-                                     Operand backoff, int64_t interval) {
+// The scale shrinks after an infinity and grows after `interval` steps without one, while it is
+// finite.
+std::pair<Value, Value> update_scale(Lowering& b, Value scale, Value tracker, Value found_inf,
+                                     Operand growth, Operand backoff, int64_t interval) {
   Value found = b.broadcast(b.reshape(b.convert(found_inf, DType::kPred), {}), scale.shape());
   Value found_tracker = b.broadcast(b.reshape(found, {}), tracker.shape());
   Value successes = b.add_scalar(tracker, 1);

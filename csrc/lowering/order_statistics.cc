@@ -10,9 +10,9 @@ namespace torch_tpu::lowering {
 
 namespace {
 
-// {value, index of its first occurrence} of the element of rank `k` (from 0, of the reduced shape) along
-// `dim`, which is removed. The key of that element is built from its highest bit: a bit is set when
-// fewer than k + 1 keys lie below the candidate.
+// {value, index of its first occurrence} of the element of rank `k` (from 0, of the reduced shape)
+// along `dim`, which is removed. The key of that element is built from its highest bit: a bit is
+// set when fewer than k + 1 keys lie below the candidate.
 Values select_rank(Lowering& b, Value x, int64_t dim, Value k) {
   Value key = sort_key(b, x);
   const int64_t dims[] = {dim};
@@ -22,13 +22,16 @@ Values select_rank(Lowering& b, Value x, int64_t dim, Value k) {
   const int64_t bits = 8 * byte_size(type);
   Value top = b.constant_int(type, static_cast<int64_t>(uint64_t{1} << (bits - 1)));
   Value start = b.constant_int(type, 0, reduced);
-  Value prefix = for_loop(b, bits, {start, top}, [&](Value, std::span<const Value> state) -> Values {
-    Value candidate = b.or_(state[0], b.broadcast(state[1], reduced));
-    Value below = b.compare(key, b.broadcast(b.unsqueeze(candidate, dim), key.shape()), Compare::kLt);
-    Value count = b.sum(b.convert(below, counter), dims);
-    Value too_low = b.compare(count, k, Compare::kLe);
-    return {b.select(too_low, candidate, state[0]), b.shift_right_logical(state[1], b.constant_int(type, 1))};
-  })[0];
+  Value prefix =
+      for_loop(b, bits, {start, top}, [&](Value, std::span<const Value> state) -> Values {
+        Value candidate = b.or_(state[0], b.broadcast(state[1], reduced));
+        Value below =
+            b.compare(key, b.broadcast(b.unsqueeze(candidate, dim), key.shape()), Compare::kLt);
+        Value count = b.sum(b.convert(below, counter), dims);
+        Value too_low = b.compare(count, k, Compare::kLe);
+        return {b.select(too_low, candidate, state[0]),
+                b.shift_right_logical(state[1], b.constant_int(type, 1))};
+      })[0];
   Value found = b.compare(key, b.broadcast(b.unsqueeze(prefix, dim), key.shape()), Compare::kEq);
   return {from_sort_key(b, prefix, x.dtype()), first_position(b, found, dim)};
 }
@@ -42,8 +45,10 @@ Values kthvalue(Lowering& b, Value x, int64_t k, int64_t dim, Ignored) {
   const Shape shape = b.out().shape;
   Value v = at_least_1d(b, x);
   dim = Lowering::wrap_dim(dim, v.rank());
-  TT_CHECK(k >= 1 && k <= v.dim(dim), kInvalidArgument, "kthvalue(): selected number k out of range for dimension ", dim);
-  if (numel(shape) == 0) return {b.constant(x.dtype(), 0, shape), b.constant_int(DType::kS32, 0, shape)};
+  TT_CHECK(k >= 1 && k <= v.dim(dim), kInvalidArgument,
+           "kthvalue(): selected number k out of range for dimension ", dim);
+  if (numel(shape) == 0)
+    return {b.constant(x.dtype(), 0, shape), b.constant_int(DType::kS32, 0, shape)};
   Values r = select_rank(b, v, dim, constant_rank(b, v, dim, k - 1));
   return {b.reshape(r[0], shape), b.reshape(r[1], shape)};
 }
@@ -74,7 +79,8 @@ Values median_dim_of(Lowering& b, Value x, int64_t dim, bool ignore_nan) {
   if (v.dim(dim) == 0) {
     fail(ErrorKind::kIndex, "median(): Expected reduction dim ", dim, " to have non-zero size.");
   }
-  if (numel(shape) == 0) return {b.constant(x.dtype(), 0, shape), b.constant_int(DType::kS32, 0, shape)};
+  if (numel(shape) == 0)
+    return {b.constant(x.dtype(), 0, shape), b.constant_int(DType::kS32, 0, shape)};
   Values r = median_along(b, v, dim, ignore_nan);
   return {b.reshape(r[0], shape), b.reshape(r[1], shape)};
 }
@@ -84,8 +90,12 @@ Value median_of(Lowering& b, Value x, bool ignore_nan) {
   return median_along(b, b.flatten(x), 0, ignore_nan)[0];
 }
 
-Values median_dim(Lowering& b, Value x, int64_t dim, Ignored) { return median_dim_of(b, x, dim, false); }
-Values nanmedian_dim(Lowering& b, Value x, int64_t dim, Ignored) { return median_dim_of(b, x, dim, true); }
+Values median_dim(Lowering& b, Value x, int64_t dim, Ignored) {
+  return median_dim_of(b, x, dim, false);
+}
+Values nanmedian_dim(Lowering& b, Value x, int64_t dim, Ignored) {
+  return median_dim_of(b, x, dim, true);
+}
 Value median(Lowering& b, Value x) { return median_of(b, x, false); }
 Value nanmedian(Lowering& b, Value x) { return median_of(b, x, true); }
 

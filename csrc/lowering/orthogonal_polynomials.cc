@@ -7,14 +7,14 @@
 namespace torch_tpu::lowering {
 namespace {
 
-// Polynomials of degree n by three-term recurrences (DLMF 18.9), all elements stepping together until
-// the highest degree; 0 for negative n. x, n: float tensors of one type; n is truncated.
+// Polynomials of degree n by three-term recurrences (DLMF 18.9), all elements stepping together
+// until the highest degree; 0 for negative n. x, n: float tensors of one type; n is truncated.
 
 // P(k + 1) from x, k, P(k), P(k - 1)
 using Next = Value (*)(Lowering& b, Value x, Value k, Value here, Value before);
 
 struct Degree {
-  Value n;   // int64
+  Value n;  // int64
   Value as_float;
 };
 
@@ -24,7 +24,8 @@ Degree degree(Lowering& b, Value n) {
 }
 
 // Elements in `closed` have a closed form elsewhere and need no steps.
-Value recur(Lowering& b, Value x, const Degree& n, Value first, Next next, std::optional<Value> closed = {}) {
+Value recur(Lowering& b, Value x, const Degree& n, Value first, Next next,
+            std::optional<Value> closed = {}) {
   Value one = b.full_like(x, 1);
   Value steps = closed ? where_constant(b, *closed, 0, n.n) : n.n;
   const Value init[] = {b.constant_int(DType::kS64, 1), one, first};
@@ -38,7 +39,8 @@ Value recur(Lowering& b, Value x, const Degree& n, Value first, Next next, std::
       [&](std::span<const Value> s) -> Values {
         Value k = b.broadcast(b.convert(s[0], x.dtype()), x.shape());
         Value open = b.bcompare(s[0], steps, Compare::kLt);
-        return {b.add_scalar(s[0], 1), b.select(open, s[2], s[1]), b.select(open, next(b, x, k, s[2], s[1]), s[2])};
+        return {b.add_scalar(s[0], 1), b.select(open, s[2], s[1]),
+                b.select(open, next(b, x, k, s[2], s[1]), s[2])};
       });
   Value y = where_constant(b, equals(b, n.n, 0), 1, end[2]);
   return where_constant(b, less(b, n.n, 0), 0, y);
@@ -87,7 +89,8 @@ Value at_end(Lowering& b, Value x, const Degree& n, Kind kind) {
   Value positive = greater(b, x, 0);
   Value odd = equals(b, b.remainder(n.n, b.full_like(n.n, 2)), 1);
   Value one = b.full_like(x, 1);
-  Value count = kind == Kind::kU ? b.add_scalar(n.as_float, 1) : b.add_scalar(b.add(n.as_float, n.as_float), 1);
+  Value count = kind == Kind::kU ? b.add_scalar(n.as_float, 1)
+                                 : b.add_scalar(b.add(n.as_float, n.as_float), 1);
   Value right = kind == Kind::kU || kind == Kind::kW ? count : one;
   Value left = kind == Kind::kU || kind == Kind::kV ? count : one;
   return b.select(positive, right, b.select(odd, b.negate(left), left));

@@ -30,8 +30,8 @@ Product multiply_wide(Lowering& b, Value x, uint32_t factor) {
 
 }  // namespace
 
-// Philox4x32-10 (Salmon et al. 2011). The key is the seed; the counter of block i is offset + i in its
-// lower and the seed in its upper half.
+// Philox4x32-10 (Salmon et al. 2011). The key is the seed; the counter of block i is offset + i in
+// its lower and the seed in its upper half.
 Value philox_words(Lowering& b, Value state, int64_t blocks) {
   const Shape shape{blocks};
   auto word = [&](int64_t i, bool high) {
@@ -46,12 +46,15 @@ Value philox_words(Lowering& b, Value state, int64_t blocks) {
   Value seed_low = word(0, false);
   Value seed_high = word(0, true);
   const Values end = for_loop(
-      b, 10, {low, high, b.broadcast(seed_low, shape), b.broadcast(seed_high, shape), seed_low, seed_high},
+      b, 10,
+      {low, high, b.broadcast(seed_low, shape), b.broadcast(seed_high, shape), seed_low, seed_high},
       [&](Value, std::span<const Value> s) {
         const Product p = multiply_wide(b, s[0], kMultiplier0);
         const Product q = multiply_wide(b, s[2], kMultiplier1);
-        return Values{b.xor_(b.xor_(q.high, s[1]), b.broadcast(s[4], shape)), q.low,
-                      b.xor_(b.xor_(p.high, s[3]), b.broadcast(s[5], shape)), p.low,
+        return Values{b.xor_(b.xor_(q.high, s[1]), b.broadcast(s[4], shape)),
+                      q.low,
+                      b.xor_(b.xor_(p.high, s[3]), b.broadcast(s[5], shape)),
+                      p.low,
                       b.add(s[4], b.constant_int(DType::kU32, kWeyl0)),
                       b.add(s[5], b.constant_int(DType::kU32, kWeyl1))};
       });

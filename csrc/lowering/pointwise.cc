@@ -72,8 +72,9 @@ Value divide_rounded(Lowering& b, Value x, Value y, std::optional<std::string> m
     return b.bdiv(b.convert(x, dtype), b.convert(y, dtype));
   }
   if (*mode == "floor") return floor_divide(b, x, y);
-  TT_CHECK(*mode == "trunc", kInvalidArgument, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '",
-           *mode, "'");
+  TT_CHECK(*mode == "trunc", kInvalidArgument,
+           "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '", *mode,
+           "'");
   return trunc(b, b.bdiv(x, y));
 }
 
@@ -104,7 +105,8 @@ Value fmin(Lowering& b, Value x, Value y) {
 
 // NaN among value and bounds wins; the upper bound wins over the lower one.
 Value clamp_between(Lowering& b, Value x, std::optional<Value> low, std::optional<Value> high) {
-  TT_CHECK(low || high, kInvalidArgument, "torch.clamp: At least one of 'min' or 'max' must not be None");
+  TT_CHECK(low || high, kInvalidArgument,
+           "torch.clamp: At least one of 'min' or 'max' must not be None");
   if (low) x = b.bmax(x, *low);
   if (high) x = b.bmin(x, *high);
   return x;
@@ -169,7 +171,8 @@ Value atan2(Lowering& b, Value y, Value x) {
   return b.atan2(y, x);
 }
 
-// The larger leg times sqrt(1 + ratio^2), which can't overflow early; an infinite leg wins over NaN.
+// The larger leg times sqrt(1 + ratio^2), which can't overflow early; an infinite leg wins over
+// NaN.
 Value hypot(Lowering& b, Value x, Value y) {
   b.broadcast_pair(x, y);
   x = b.abs(x);

@@ -15,12 +15,12 @@ class OperatorTable;
 // Gives all values the shape they broadcast to.
 void broadcast_all(Lowering& b, std::initializer_list<Value*> values);
 
-// PyTorch's conversion: to bool by x != 0; floats to narrow integers wrap as a C cast does on common
-// hardware, where StableHLO's convert saturates.
+// PyTorch's conversion: to bool by x != 0; floats to narrow integers wrap as a C cast does on
+// common hardware, where StableHLO's convert saturates.
 Value cast(Lowering& b, Value x, DType dtype);
 
-Value trunc(Lowering& b, Value x);      // integers unchanged
-Value signum(Lowering& b, Value x);     // 0 for NaN; complex x / |x|
+Value trunc(Lowering& b, Value x);        // integers unchanged
+Value signum(Lowering& b, Value x);       // 0 for NaN; complex x / |x|
 Value is_negative(Lowering& b, Value x);  // the sign bit: true for -0.0
 Value is_inf(Lowering& b, Value x);
 Value reciprocal(Lowering& b, Value x);

@@ -26,14 +26,16 @@ DType promote_types(DType a, DType b) {
   const int ca = category(a);
   const int cb = category(b);
   if (ca == 3 || cb == 3) {
-    const bool wide = a == DType::kC128 || b == DType::kC128 || a == DType::kF64 || b == DType::kF64;
+    const bool wide =
+        a == DType::kC128 || b == DType::kC128 || a == DType::kF64 || b == DType::kF64;
     return wide ? DType::kC128 : DType::kC64;
   }
   if (ca != cb) return ca > cb ? a : b;
   if (ca == 1) return promote_ints(a, b);
   if (is_float8(a) || is_float8(b)) {
-    TT_CHECK(!(is_float8(a) && is_float8(b)), kInvalidArgument, "Promotion for Float8 Types is not supported, attempted to promote ",
-             mlir_name(a), " and ", mlir_name(b));
+    TT_CHECK(!(is_float8(a) && is_float8(b)), kInvalidArgument,
+             "Promotion for Float8 Types is not supported, attempted to promote ", mlir_name(a),
+             " and ", mlir_name(b));
     return is_float8(a) ? b : a;
   }
   if (is_half(a) && is_half(b)) return DType::kF32;

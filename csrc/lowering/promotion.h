@@ -9,8 +9,8 @@ namespace torch_tpu::lowering {
 // PyTorch's type promotion (torch.promote_types, torch.result_type), without torch.
 DType promote_types(DType a, DType b);
 
-// How an operand takes part in promotion: tensors with dimensions outrank 0-d tensors, which outrank
-// Python numbers ("wrapped"), within and below a category.
+// How an operand takes part in promotion: tensors with dimensions outrank 0-d tensors, which
+// outrank Python numbers ("wrapped"), within and below a category.
 struct PromotionOperand {
   DType dtype;
   enum class Rank : uint8_t { kWrapped, kZeroDim, kDimensioned } rank = Rank::kDimensioned;

@@ -60,7 +60,8 @@ Value integers(Lowering& b, Value self, Value low, Value range) {
   Value bits = RandomSource(b).words64(self.shape());
   range = b.broadcast(range, self.shape());
   Value whole = b.compare(range, b.zeros_like(range), Compare::kEq);
-  Value offset = b.select(whole, bits, b.remainder(bits, b.select(whole, b.full_like(range, 1), range)));
+  Value offset =
+      b.select(whole, bits, b.remainder(bits, b.select(whole, b.full_like(range, 1), range)));
   Value x = b.bitcast_convert(b.badd(offset, b.bitcast_convert(low, DType::kU64)), DType::kS64);
   return b.convert(x, self.dtype());
 }
@@ -101,7 +102,9 @@ Value random_to_end(Lowering& b, Value self, Value low) {
   return integers(b, self, low, b.subtract(end, b.bitcast_convert(low, DType::kU64)));
 }
 
-Value random(Lowering& b, Value self) { return random_to_end(b, self, b.constant_int(DType::kS64, 0)); }
+Value random(Lowering& b, Value self) {
+  return random_to_end(b, self, b.constant_int(DType::kS64, 0));
+}
 
 Value random_from(Lowering& b, Value self, Operand from, std::optional<Operand> to) {
   Value low = b.number(from, DType::kS64);
@@ -135,7 +138,9 @@ Value cauchy(Lowering& b, Value self, Operand median, Operand sigma) {
   return b.add(b.multiply(x, b.number_like(sigma, x)), b.number_like(median, x));
 }
 
-Value log_normal(Lowering& b, Value self, Operand mean, Operand std) { return b.exp(normal(b, self, mean, std)); }
+Value log_normal(Lowering& b, Value self, Operand mean, Operand std) {
+  return b.exp(normal(b, self, mean, std));
+}
 
 // --- Bernoulli trials
 
@@ -145,7 +150,9 @@ Value trials(Lowering& b, Value prob, const Shape& shape) {
   return b.compare(u, b.broadcast(b.convert(prob, dtype), shape), Compare::kLt);
 }
 
-Value bernoulli(Lowering& b, Value self) { return b.convert(trials(b, self, self.shape()), self.dtype()); }
+Value bernoulli(Lowering& b, Value self) {
+  return b.convert(trials(b, self, self.shape()), self.dtype());
+}
 
 Value bernoulli_number(Lowering& b, Value self, Operand p) {
   return b.convert(trials(b, b.number(p, DType::kF32), self.shape()), self.dtype());
@@ -155,7 +162,8 @@ Value bernoulli_tensor(Lowering& b, Value self, Value p) {
   return b.convert(trials(b, p, self.shape()), self.dtype());
 }
 
-std::pair<Value, Value> native_dropout(Lowering& b, Value input, Operand p, std::optional<bool> train) {
+std::pair<Value, Value> native_dropout(Lowering& b, Value input, Operand p,
+                                       std::optional<bool> train) {
   if (!train.value_or(true)) return {input, b.constant_int(DType::kPred, 1, input.shape())};
   const DType type = opmath(real_of(input.dtype()));
   Value drop = b.number(p, type);
@@ -180,8 +188,8 @@ Value middle(Lowering& b, const Operand& lower, const Operand& upper, Value like
   return b.mul_scalar(b.add(b.number_like(lower, like), b.number_like(upper, like)), 0.5);
 }
 
-std::pair<Value, Value> rrelu_with_noise(Lowering& b, Value self, Value noise, Operand lower, Operand upper,
-                                         bool training) {
+std::pair<Value, Value> rrelu_with_noise(Lowering& b, Value self, Value noise, Operand lower,
+                                         Operand upper, bool training) {
   const DType wide = opmath(self.dtype());
   Value x = b.convert(self, wide);
   Value negative = b.compare(x, b.zeros_like(x), Compare::kLe);
@@ -197,8 +205,8 @@ std::pair<Value, Value> rrelu_with_noise(Lowering& b, Value self, Value noise, O
   return {b.convert(b.multiply(x, slope), self.dtype()), b.convert(slope, noise.dtype())};
 }
 
-Value rrelu_with_noise_backward(Lowering& b, Value grad, Value self, Value noise, double lower, double upper,
-                                bool training, bool /*self_is_result*/) {
+Value rrelu_with_noise_backward(Lowering& b, Value grad, Value self, Value noise, double lower,
+                                double upper, bool training, bool /*self_is_result*/) {
   if (training && upper - lower > 1e-6) return b.bmul(grad, noise);
   Value negative = b.compare(self, b.zeros_like(self), Compare::kLe);
   return b.select(negative, b.mul_scalar(grad, (lower + upper) / 2), grad);
@@ -209,9 +217,11 @@ Value randperm(Lowering& b, int64_t n) {
   const TensorType index{DType::kS32, {n}};
   if (n < 2) return b.convert(b.full(index, 0), b.out().dtype);
   RandomSource source(b);
-  const Value operands[] = {n < (1 << 14) ? source.words({n}) : source.words64({n}), b.iota(index, 0)};
-  Values sorted = b.sort(operands, 0, true,
-                         [&](std::span<const Value> a) { return Values{b.compare(a[0], a[1], Compare::kLt)}; });
+  const Value operands[] = {n < (1 << 14) ? source.words({n}) : source.words64({n}),
+                            b.iota(index, 0)};
+  Values sorted = b.sort(operands, 0, true, [&](std::span<const Value> a) {
+    return Values{b.compare(a[0], a[1], Compare::kLt)};
+  });
   return b.convert(sorted[1], b.out().dtype);
 }
 
@@ -240,7 +250,8 @@ void register_random(OperatorTable& table) {
   table.add("rrelu_with_noise", rrelu_with_noise, kRandom);
   table.add("rrelu_with_noise_", rrelu_with_noise, kRandom);
   table.add("rrelu_with_noise_functional", rrelu_with_noise, kRandom);
-  table.add("rrelu_with_noise_backward", rrelu_with_noise_backward, {.promotion = Promotion::kResult, .opmath = true});
+  table.add("rrelu_with_noise_backward", rrelu_with_noise_backward,
+            {.promotion = Promotion::kResult, .opmath = true});
   table.add("randperm", randperm, kRandom);
   table.add("randperm.generator", randperm, kRandom);
   table.add("poisson", poisson, kRandom);

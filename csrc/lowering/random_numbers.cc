@@ -32,7 +32,9 @@ Value RandomSource::words64(const Shape& shape) {
   Shape pairs = shape;
   pairs.insert(pairs.begin(), 2);
   Value w = words(pairs);
-  auto half = [&](int64_t i) { return b.convert(b.squeeze_dim(b.slice_dim(w, 0, i, i + 1), 0), DType::kU64); };
+  auto half = [&](int64_t i) {
+    return b.convert(b.squeeze_dim(b.slice_dim(w, 0, i, i + 1), 0), DType::kU64);
+  };
   return b.or_(b.shift_left(half(0), b.constant_int(DType::kU64, 32, shape)), half(1));
 }
 
@@ -91,7 +93,8 @@ Value sample_by_rejection(Lowering& b, const TensorType& type, int64_t words,
   b.advance_random(kRounds * per_round);
   const IntList dims = Lowering::all_dims(type.rank());
   const Values result = b.while_loop(
-      Values{b.constant_int(DType::kS32, 0), b.full(type, 0), b.constant_int(DType::kPred, 0, type.shape), first},
+      Values{b.constant_int(DType::kS32, 0), b.full(type, 0),
+             b.constant_int(DType::kPred, 0, type.shape), first},
       [&](std::span<const Value> a) {
         Value done = b.all(a[2], dims);
         Value more = b.compare(a[0], b.constant_int(DType::kS32, kRounds), Compare::kLt);

@@ -12,7 +12,8 @@ using Dims = std::optional<IntList>;
 
 // PyTorch reduces over everything where no dimension is named.
 IntList named_or_all(const Dims& dims, Value x) {
-  return dims && !dims->empty() ? Lowering::wrap_dims(*dims, x.rank()) : Lowering::all_dims(x.rank());
+  return dims && !dims->empty() ? Lowering::wrap_dims(*dims, x.rank())
+                                : Lowering::all_dims(x.rank());
 }
 
 int64_t count(Value x, const IntList& dims) {
@@ -79,12 +80,24 @@ Value truth_dims(Lowering& b, Value x, const Dims& dims, bool keepdim, bool any)
   return truth(b, x, untouched ? IntList{} : named_or_all(dims, x), keepdim, any);
 }
 
-Value any_all(Lowering& b, Value x) { return truth(b, x, Lowering::all_dims(x.rank()), false, true); }
-Value any_dim(Lowering& b, Value x, int64_t dim, bool keepdim) { return truth(b, x, {dim}, keepdim, true); }
-Value any_dims(Lowering& b, Value x, Dims dims, bool keepdim) { return truth_dims(b, x, dims, keepdim, true); }
-Value all_all(Lowering& b, Value x) { return truth(b, x, Lowering::all_dims(x.rank()), false, false); }
-Value all_dim(Lowering& b, Value x, int64_t dim, bool keepdim) { return truth(b, x, {dim}, keepdim, false); }
-Value all_dims(Lowering& b, Value x, Dims dims, bool keepdim) { return truth_dims(b, x, dims, keepdim, false); }
+Value any_all(Lowering& b, Value x) {
+  return truth(b, x, Lowering::all_dims(x.rank()), false, true);
+}
+Value any_dim(Lowering& b, Value x, int64_t dim, bool keepdim) {
+  return truth(b, x, {dim}, keepdim, true);
+}
+Value any_dims(Lowering& b, Value x, Dims dims, bool keepdim) {
+  return truth_dims(b, x, dims, keepdim, true);
+}
+Value all_all(Lowering& b, Value x) {
+  return truth(b, x, Lowering::all_dims(x.rank()), false, false);
+}
+Value all_dim(Lowering& b, Value x, int64_t dim, bool keepdim) {
+  return truth(b, x, {dim}, keepdim, false);
+}
+Value all_dims(Lowering& b, Value x, Dims dims, bool keepdim) {
+  return truth_dims(b, x, dims, keepdim, false);
+}
 
 // --- spread
 
@@ -125,7 +138,8 @@ Values std_mean(Lowering& b, Value x, Dims dims, std::optional<Scalar> correctio
 Value vector_norm(Lowering& b, Value x, double p, const IntList& dims, bool keepdim) {
   if (p == 2.0) return b.sqrt(b.sum(square_of_modulus(b, x), dims, keepdim));
   Value modulus = b.abs(x);
-  if (std::isinf(p)) return reduce_extremum(b, modulus, dims, keepdim, p > 0 ? Combiner::kMax : Combiner::kMin);
+  if (std::isinf(p))
+    return reduce_extremum(b, modulus, dims, keepdim, p > 0 ? Combiner::kMax : Combiner::kMin);
   if (p == 0.0) {
     Value nonzero = b.compare(modulus, b.zeros_like(modulus), Compare::kNe);
     return b.sum(b.convert(nonzero, modulus.dtype()), dims, keepdim);
@@ -142,10 +156,12 @@ Value norm_operand(Lowering& b, Value x, std::optional<DType> dtype) {
   return b.convert(x, opmath(x.dtype()));
 }
 
-Value linalg_vector_norm(Lowering& b, Value x, Scalar p, Dims dims, bool keepdim, std::optional<DType> dtype) {
+Value linalg_vector_norm(Lowering& b, Value x, Scalar p, Dims dims, bool keepdim,
+                         std::optional<DType> dtype) {
   const IntList over = named_or_all(dims, x);
-  TT_CHECK(p.to_double() >= 0 || count(x, over) > 0 || std::isinf(p.to_double()) == false, kInvalidArgument,
-           "linalg.vector_norm cannot compute the ", p.to_double(), " norm on an empty tensor");
+  TT_CHECK(p.to_double() >= 0 || count(x, over) > 0 || std::isinf(p.to_double()) == false,
+           kInvalidArgument, "linalg.vector_norm cannot compute the ", p.to_double(),
+           " norm on an empty tensor");
   return vector_norm(b, norm_operand(b, x, dtype), p.to_double(), over, keepdim);
 }
 
@@ -153,18 +169,22 @@ Value norm_dims(Lowering& b, Value x, std::optional<Scalar> p, IntList dims, boo
   return linalg_vector_norm(b, x, p.value_or(Scalar::of(2.0)), dims, keepdim, {});
 }
 
-Value norm_dims_dtype(Lowering& b, Value x, std::optional<Scalar> p, IntList dims, bool keepdim, DType dtype) {
+Value norm_dims_dtype(Lowering& b, Value x, std::optional<Scalar> p, IntList dims, bool keepdim,
+                      DType dtype) {
   return linalg_vector_norm(b, x, p.value_or(Scalar::of(2.0)), dims, keepdim, dtype);
 }
 
-Value norm_all(Lowering& b, Value x, Scalar p) { return linalg_vector_norm(b, x, p, {}, false, {}); }
+Value norm_all(Lowering& b, Value x, Scalar p) {
+  return linalg_vector_norm(b, x, p, {}, false, {});
+}
 
 Value norm_all_dtype(Lowering& b, Value x, std::optional<Scalar> p, DType dtype) {
   return linalg_vector_norm(b, x, p.value_or(Scalar::of(2.0)), {}, false, dtype);
 }
 
 // sum |x|^p, the part of a norm that adds up across shards.
-Value powsum(Lowering& b, Value x, Scalar ord, Dims dims, bool keepdim, std::optional<DType> dtype) {
+Value powsum(Lowering& b, Value x, Scalar ord, Dims dims, bool keepdim,
+             std::optional<DType> dtype) {
   Value modulus = b.abs(norm_operand(b, x, dtype));
   const double p = ord.to_double();
   Value powers = p == 1.0   ? modulus
@@ -178,8 +198,10 @@ Value powsum(Lowering& b, Value x, Scalar ord, Dims dims, bool keepdim, std::opt
 // log sum exp, shifted by the maximum where that is finite.
 Value logsumexp(Lowering& b, Value x, IntList named, bool keepdim) {
   const IntList dims = named_or_all(named, x);
-  Value highest = x.numel() == 0 ? b.zeros_like(b.sum(b.real(x), dims, true)) : b.reduce_max(b.real(x), dims, true);
-  Value infinite = b.compare(b.abs(highest), b.pos_inf(highest.dtype(), highest.shape()), Compare::kEq);
+  Value highest = x.numel() == 0 ? b.zeros_like(b.sum(b.real(x), dims, true))
+                                 : b.reduce_max(b.real(x), dims, true);
+  Value infinite =
+      b.compare(b.abs(highest), b.pos_inf(highest.dtype(), highest.shape()), Compare::kEq);
   highest = b.convert(b.select(infinite, b.zeros_like(highest), highest), x.dtype());
   Value total = b.log(b.sum(b.exp(b.bsub(x, highest)), dims, true));
   return b.reshape(b.badd(total, highest), Lowering::reduced_shape(x.shape(), dims, keepdim));
@@ -192,9 +214,11 @@ Value hash_tensor(Lowering& b, Value x, IntList named, bool keepdim, int64_t mod
   Value words = is_integral(x.dtype()) ? b.convert(b.convert(x, DType::kS64), DType::kU64)
                                        : b.bitcast_convert(b.convert(x, DType::kF64), DType::kU64);
   Value zero = b.constant_int(DType::kU64, 0);
-  Value r = dims.empty() ? words
-                         : b.reduce(std::span(&words, 1), std::span(&zero, 1), dims,
-                                    [&](std::span<const Value> a) -> Values { return {b.xor_(a[0], a[1])}; })[0];
+  Value r =
+      dims.empty()
+          ? words
+          : b.reduce(std::span(&words, 1), std::span(&zero, 1), dims,
+                     [&](std::span<const Value> a) -> Values { return {b.xor_(a[0], a[1])}; })[0];
   return b.reshape(r, Lowering::reduced_shape(x.shape(), dims, keepdim));
 }
 

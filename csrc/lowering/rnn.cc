@@ -21,7 +21,9 @@ struct Wide {
 };
 
 // x * (1 - x)
-Value logistic_slope(Lowering& b, Value y) { return b.multiply(y, b.subtract(b.full_like(y, 1), y)); }
+Value logistic_slope(Lowering& b, Value y) {
+  return b.multiply(y, b.subtract(b.full_like(y, 1), y));
+}
 // 1 - y^2
 Value tanh_slope(Lowering& b, Value y) { return b.subtract(b.full_like(y, 1), b.multiply(y, y)); }
 
@@ -31,8 +33,9 @@ Value column_sum(Lowering& b, Value x) {
 }
 
 // Gates in the order input, forget, cell, output; the workspace keeps them after activation.
-std::tuple<Value, Value, Value> lstm_cell(Lowering& b, Value input_gates, Value hidden_gates, Value cx,
-                                          std::optional<Value> input_bias, std::optional<Value> hidden_bias) {
+std::tuple<Value, Value, Value> lstm_cell(Lowering& b, Value input_gates, Value hidden_gates,
+                                          Value cx, std::optional<Value> input_bias,
+                                          std::optional<Value> hidden_bias) {
   const DType dtype = cx.dtype();
   const Wide wide{b, dtype};
   cx = wide(cx);
@@ -48,8 +51,8 @@ std::tuple<Value, Value, Value> lstm_cell(Lowering& b, Value input_gates, Value 
   return {narrow(hy), narrow(cy), narrow(b.concatenate(parts, gates.rank() - 1))};
 }
 
-Results lstm_cell_backward(Lowering& b, std::optional<Value> grad_hy, std::optional<Value> grad_cy, Value cx,
-                           Value cy, Value workspace, bool has_bias) {
+Results lstm_cell_backward(Lowering& b, std::optional<Value> grad_hy, std::optional<Value> grad_cy,
+                           Value cx, Value cy, Value workspace, bool has_bias) {
   if (!grad_hy && !grad_cy) return {std::nullopt, std::nullopt, std::nullopt};
   Value in = part(b, workspace, 0, 4);
   Value forget = part(b, workspace, 1, 4);
@@ -60,11 +63,13 @@ Results lstm_cell_backward(Lowering& b, std::optional<Value> grad_hy, std::optio
   Value grad_cell_state = grad_cy.value_or(b.zeros_like(cx));
   if (grad_hy) {
     grad_out = b.multiply(b.multiply(*grad_hy, tanh_cy), logistic_slope(b, out));
-    grad_cell_state = b.add(grad_cell_state, b.multiply(b.multiply(*grad_hy, out), tanh_slope(b, tanh_cy)));
+    grad_cell_state =
+        b.add(grad_cell_state, b.multiply(b.multiply(*grad_hy, out), tanh_slope(b, tanh_cy)));
   }
   const Value parts[] = {b.multiply(b.multiply(grad_cell_state, cell), logistic_slope(b, in)),
                          b.multiply(b.multiply(grad_cell_state, cx), logistic_slope(b, forget)),
-                         b.multiply(b.multiply(grad_cell_state, in), tanh_slope(b, cell)), grad_out};
+                         b.multiply(b.multiply(grad_cell_state, in), tanh_slope(b, cell)),
+                         grad_out};
   Value gates = b.concatenate(parts, workspace.rank() - 1);
   Results results{gates, b.multiply(grad_cell_state, forget), std::nullopt};
   if (has_bias) results[2] = column_sum(b, gates);
@@ -74,7 +79,8 @@ Results lstm_cell_backward(Lowering& b, std::optional<Value> grad_hy, std::optio
 // Gates in the order reset, update, new; the workspace keeps reset, update, new, hx and the hidden
 // part of the new gate.
 std::pair<Value, Value> gru_cell(Lowering& b, Value input_gates, Value hidden_gates, Value hx,
-                                 std::optional<Value> input_bias, std::optional<Value> hidden_bias) {
+                                 std::optional<Value> input_bias,
+                                 std::optional<Value> hidden_bias) {
   const DType dtype = hx.dtype();
   const Wide wide{b, dtype};
   Value x = wide(input_gates, input_bias);
@@ -99,8 +105,10 @@ Results gru_cell_backward(Lowering& b, Value grad_hy, Value workspace, bool has_
   Value fresh = part(b, workspace, 2, 5);
   Value hx = part(b, workspace, 3, 5);
   Value hidden_new = part(b, workspace, 4, 5);
-  Value grad_update = b.multiply(b.multiply(grad_hy, b.subtract(hx, fresh)), logistic_slope(b, update));
-  Value grad_new = b.multiply(b.multiply(grad_hy, b.subtract(b.full_like(update, 1), update)), tanh_slope(b, fresh));
+  Value grad_update =
+      b.multiply(b.multiply(grad_hy, b.subtract(hx, fresh)), logistic_slope(b, update));
+  Value grad_new = b.multiply(b.multiply(grad_hy, b.subtract(b.full_like(update, 1), update)),
+                              tanh_slope(b, fresh));
   Value grad_reset = b.multiply(b.multiply(grad_new, hidden_new), logistic_slope(b, reset));
   const int64_t last = workspace.rank() - 1;
   const Value input[] = {grad_reset, grad_update, grad_new};
@@ -122,7 +130,8 @@ Results gru_cell_backward(Lowering& b, Value grad_hy, Value workspace, bool has_
 
 // torch.nn.LSTM and GRU are composites of matrix products and these cells.
 void register_rnn(OperatorTable& table) {
-  // Without meta kernels, or (the LSTM's without bias) with one that fails: results in PyTorch's types.
+  // Without meta kernels, or (the LSTM's without bias) with one that fails: results in PyTorch's
+  // types.
   table.add("_thnn_fused_lstm_cell", lstm_cell);
   table.add("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward, {.opmath = true});
   table.add("_thnn_fused_gru_cell", gru_cell);

@@ -110,11 +110,16 @@ Values cumulative_extremum(Lowering& b, Value x, int64_t dim, Combiner combiner)
   Value moves = b.or_(b.compare(v, running, Compare::kEq), b.is_nan(v));
   Value at = b.select(moves, b.iota({type, v.shape()}, dim), b.constant_int(type, 0, v.shape()));
   Value index = inclusive_scan(b, at, dim, Combiner::kMax);
-  return {b.reshape(pred ? b.convert(running, DType::kPred) : running, shape), b.reshape(index, shape)};
+  return {b.reshape(pred ? b.convert(running, DType::kPred) : running, shape),
+          b.reshape(index, shape)};
 }
 
-Values cummax(Lowering& b, Value x, int64_t dim) { return cumulative_extremum(b, x, dim, Combiner::kMax); }
-Values cummin(Lowering& b, Value x, int64_t dim) { return cumulative_extremum(b, x, dim, Combiner::kMin); }
+Values cummax(Lowering& b, Value x, int64_t dim) {
+  return cumulative_extremum(b, x, dim, Combiner::kMax);
+}
+Values cummin(Lowering& b, Value x, int64_t dim) {
+  return cumulative_extremum(b, x, dim, Combiner::kMin);
+}
 
 // log(exp(x) + exp(y)) for real operands; equal infinities stand for themselves.
 Value log_add_exp(Lowering& b, Value x, Value y) {
@@ -129,8 +134,9 @@ Value log_add_exp_complex(Lowering& b, Value x, Value y) {
   Value high = b.select(x_first, x, y);
   Value low = b.select(x_first, y, x);
   Value sum = b.add(high, b.log1p(b.exp(b.subtract(low, high))));
-  Value both_zero = b.and_(b.compare(b.real(high), b.neg_inf(real_of(x.dtype()), x.shape()), Compare::kEq),
-                           b.compare(b.real(x), b.real(y), Compare::kEq));
+  Value both_zero =
+      b.and_(b.compare(b.real(high), b.neg_inf(real_of(x.dtype()), x.shape()), Compare::kEq),
+             b.compare(b.real(x), b.real(y), Compare::kEq));
   return b.select(both_zero, high, sum);
 }
 
@@ -145,17 +151,18 @@ Value logcumsumexp_in_order(Lowering& b, Value x, int64_t dim) {
   Value nothing = b.neg_inf(part, sizes);
   if (is_complex(x.dtype())) nothing = b.complex(nothing, b.constant(part, 0, sizes));
   Values starts(static_cast<size_t>(x.rank()), b.constant_int(DType::kS32, 0));
-  return for_loop(b, x.dim(dim), {x, nothing}, [&](Value i, std::span<const Value> state) -> Values {
-    Values at = starts;
-    at[static_cast<size_t>(dim)] = i;
-    Value sum = log_sum(b, state[1], b.dynamic_slice(x, at, sizes));
-    return {b.dynamic_update_slice(state[0], sum, at), sum};
-  })[0];
+  return for_loop(b, x.dim(dim), {x, nothing},
+                  [&](Value i, std::span<const Value> state) -> Values {
+                    Values at = starts;
+                    at[static_cast<size_t>(dim)] = i;
+                    Value sum = log_sum(b, state[1], b.dynamic_slice(x, at, sizes));
+                    return {b.dynamic_update_slice(state[0], sum, at), sum};
+                  })[0];
 }
 
-// The phase of a complex logarithm depends on the order of the additions, and so does the rounding of
-// a real one: short scans take ATen's. Long ones double their reach in every step (Hillis and Steele
-// 1986): after step k an element holds 2^k terms.
+// The phase of a complex logarithm depends on the order of the additions, and so does the rounding
+// of a real one: short scans take ATen's. Long ones double their reach in every step (Hillis and
+// Steele 1986): after step k an element holds 2^k terms.
 Value logcumsumexp(Lowering& b, Value x, int64_t dim) {
   if (x.rank() == 0 || x.numel() == 0) return x;
   dim = Lowering::wrap_dim(dim, x.rank());

@@ -16,7 +16,8 @@ Reduce parse_reduce(const std::string& name) {
   if (name == "mean") return Reduce::kMean;
   if (name == "amax") return Reduce::kMax;
   if (name == "amin") return Reduce::kMin;
-  fail(ErrorKind::kInvalidArgument, "reduce argument must be either sum, prod, mean, amax or amin, got ", name);
+  fail(ErrorKind::kInvalidArgument,
+       "reduce argument must be either sum, prod, mean, amax or amin, got ", name);
 }
 
 Combiner combiner_of(Reduce r) {
@@ -52,11 +53,14 @@ struct Target {
   Scatter scatter;
   int64_t dim;
   Value index;
-  Value into(Lowering& b, Value x, Value updates, Combiner c) const { return scatter(b, x, dim, index, updates, c); }
+  Value into(Lowering& b, Value x, Value updates, Combiner c) const {
+    return scatter(b, x, dim, index, updates, c);
+  }
 };
 
 // x with updates reduced in; the mean's divisor counts x itself where include_self.
-Value reduce_into(Lowering& b, Value x, const Target& at, Value updates, Reduce r, bool include_self, DType type) {
+Value reduce_into(Lowering& b, Value x, const Target& at, Value updates, Reduce r,
+                  bool include_self, DType type) {
   const DType result = x.dtype();
   x = b.convert(x, type);
   updates = b.convert(updates, x.dtype());
@@ -84,12 +88,14 @@ struct Elements {
   Target at;
   Shape shape;
   // Scalars become vectors of one element.
-  Elements(Lowering& b, Value self, int64_t dim, Value index) : x(at_least_1d(b, self)), shape(self.shape()) {
+  Elements(Lowering& b, Value self, int64_t dim, Value index)
+      : x(at_least_1d(b, self)), shape(self.shape()) {
     at = {scatter_elements, Lowering::wrap_dim(dim, x.rank()), at_least_1d(b, index)};
   }
 };
 
-Value scatter_with(Lowering& b, Value x, int64_t dim, Value index, Value source, Combiner combiner) {
+Value scatter_with(Lowering& b, Value x, int64_t dim, Value index, Value source,
+                   Combiner combiner) {
   if (index.numel() == 0) return x;
   Elements e(b, x, dim, index);
   const DType type = combiner == Combiner::kOverwrite ? x.dtype() : opmath(x.dtype());
@@ -109,11 +115,13 @@ Value scatter_value(Lowering& b, Value x, int64_t dim, Value index, Operand valu
   return scatter_src(b, x, dim, index, filled(b, index, value, x.dtype()));
 }
 
-Value scatter_reduce(Lowering& b, Value x, int64_t dim, Value index, Value source, std::string reduce) {
+Value scatter_reduce(Lowering& b, Value x, int64_t dim, Value index, Value source,
+                     std::string reduce) {
   return scatter_with(b, x, dim, index, source, combiner_of(parse_reduce(reduce)));
 }
 
-Value scatter_value_reduce(Lowering& b, Value x, int64_t dim, Value index, Operand value, std::string reduce) {
+Value scatter_value_reduce(Lowering& b, Value x, int64_t dim, Value index, Operand value,
+                           std::string reduce) {
   return scatter_reduce(b, x, dim, index, filled(b, index, value, x.dtype()), reduce);
 }
 
@@ -121,12 +129,14 @@ Value scatter_add(Lowering& b, Value x, int64_t dim, Value index, Value source) 
   return scatter_with(b, x, dim, index, source, Combiner::kAdd);
 }
 
-Value scatter_reduce_two(Lowering& b, Value x, int64_t dim, Value index, Value source, std::string reduce,
-                         bool include_self) {
+Value scatter_reduce_two(Lowering& b, Value x, int64_t dim, Value index, Value source,
+                         std::string reduce, bool include_self) {
   if (index.numel() == 0) return x;
   Elements e(b, x, dim, index);
   Value updates = corner(b, at_least_1d(b, source), e.at.index.shape());
-  return b.reshape(reduce_into(b, e.x, e.at, updates, parse_reduce(reduce), include_self, opmath(x.dtype())), e.shape);
+  return b.reshape(
+      reduce_into(b, e.x, e.at, updates, parse_reduce(reduce), include_self, opmath(x.dtype())),
+      e.shape);
 }
 
 // --- whole slices along a dimension
@@ -139,7 +149,8 @@ struct Slices {
 
   Slices(Lowering& b, Value self, int64_t dim, Value index, Value source, bool wrap)
       : x(at_least_1d(b, self)), shape(self.shape()) {
-    TT_CHECK(index.rank() <= 1, kIndex, "index should have dimension 1 or 0 (got ", index.rank(), ")");
+    TT_CHECK(index.rank() <= 1, kIndex, "index should have dimension 1 or 0 (got ", index.rank(),
+             ")");
     dim = Lowering::wrap_dim(dim, x.rank());
     at = {scatter_slices, dim, writable_index(b, at_least_1d(b, index), x.dim(dim), wrap)};
     Shape expected = x.shape();
@@ -163,7 +174,8 @@ Value index_copy(Lowering& b, Value x, int64_t dim, Value index, Value source) {
 
 Value index_fill_tensor(Lowering& b, Value x, int64_t dim, Value index, Value value) {
   TT_CHECK(value.rank() == 0, kInvalidArgument,
-           "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.rank(), " dimension(s).");
+           "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+           value.rank(), " dimension(s).");
   Slices s(b, x, dim, index, b.convert(value, x.dtype()), true);
   return b.reshape(s.at.into(b, s.x, s.updates, Combiner::kOverwrite), s.shape);
 }
@@ -176,7 +188,8 @@ Value index_reduce(Lowering& b, Value x, int64_t dim, Value index, Value source,
                    bool include_self) {
   Slices s(b, x, dim, index, source, false);
   const DType type = accumulation_type(b, x.dtype());
-  return b.reshape(reduce_into(b, s.x, s.at, s.updates, parse_reduce(reduce), include_self, type), s.shape);
+  return b.reshape(reduce_into(b, s.x, s.at, s.updates, parse_reduce(reduce), include_self, type),
+                   s.shape);
 }
 
 }  // namespace

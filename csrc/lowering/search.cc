@@ -25,12 +25,14 @@ Value insertion_points(Lowering& b, Value sequence, Value values, bool right) {
   Values ends = for_loop(b, steps, {low, high}, [&](Value, std::span<const Value> s) -> Values {
     Value middle = b.add(s[0], b.divide(b.subtract(s[1], s[0]), b.full_like(s[0], 2)));
     Value at = readable_index(b, middle, n);
-    Value found = sequence.rank() == 1 ? take_flat(b, sequence, at) : take_elements(b, sequence, sequence.rank() - 1, at);
+    Value found = sequence.rank() == 1 ? take_flat(b, sequence, at)
+                                       : take_elements(b, sequence, sequence.rank() - 1, at);
     Value stop = b.compare(found, values, right ? Compare::kGt : Compare::kGe);
     Value open = b.compare(s[0], s[1], Compare::kLt);
     Value up = b.and_(open, b.not_(stop));
     Value down = b.and_(open, stop);
-    return {b.select(up, b.add(middle, b.full_like(middle, 1)), s[0]), b.select(down, middle, s[1])};
+    return {b.select(up, b.add(middle, b.full_like(middle, 1)), s[0]),
+            b.select(down, middle, s[1])};
   });
   return ends[0];
 }
@@ -50,16 +52,19 @@ Value sought_number(Lowering& b, Value sequence, const Operand& number, DType& t
   const DType own = number.kind() == Scalar::Kind::kBool  ? DType::kPred
                     : number.kind() == Scalar::Kind::kInt ? DType::kS64
                                                           : DType::kF32;
-  const PromotionOperand operands[] = {{sequence.dtype(), rank_of(sequence)}, {own, Rank::kWrapped}};
+  const PromotionOperand operands[] = {{sequence.dtype(), rank_of(sequence)},
+                                       {own, Rank::kWrapped}};
   type = result_type(operands);
   return b.number(number, type);
 }
 
-Value search(Lowering& b, Value sequence, Value values, bool right, const std::optional<std::string>& side,
-             const std::optional<Value>& sorter, DType type) {
+Value search(Lowering& b, Value sequence, Value values, bool right,
+             const std::optional<std::string>& side, const std::optional<Value>& sorter,
+             DType type) {
   sequence = at_least_1d(b, b.convert(sequence, opmath(type)));
   if (sorter) {
-    sequence = take_elements(b, sequence, sequence.rank() - 1, readable_index(b, *sorter, sequence.dim(-1)));
+    sequence = take_elements(b, sequence, sequence.rank() - 1,
+                             readable_index(b, *sorter, sequence.dim(-1)));
   }
   if (side) {
     TT_CHECK(*side == "left" || *side == "right", kInvalidArgument,
@@ -71,8 +76,8 @@ Value search(Lowering& b, Value sequence, Value values, bool right, const std::o
   return insertion_points(b, sequence, b.convert(values, opmath(type)), right);
 }
 
-Value searchsorted(Lowering& b, Value sequence, Value values, Ignored, bool right, std::optional<std::string> side,
-                   std::optional<Value> sorter) {
+Value searchsorted(Lowering& b, Value sequence, Value values, Ignored, bool right,
+                   std::optional<std::string> side, std::optional<Value> sorter) {
   return search(b, sequence, values, right, side, sorter, common_type(sequence, values));
 }
 

@@ -13,19 +13,21 @@ namespace {
 // Consecutive segments along `axis` of the data, one list of lengths per leading position.
 struct Segments {
   Value lengths;  // [..., segments]
-  Value id;       // [..., n] with trailing dimensions of the data: the segment of each element; past the
-                  // last segment it names none
+  Value id;  // [..., n] with trailing dimensions of the data: the segment of each element; past the
+             // last segment it names none
   int64_t axis;
   Shape reduced;  // the data's shape with segments in the place of the axis
 
-  Segments(Lowering& b, Value data, const std::optional<Value>& given, const std::optional<Value>& offsets, int64_t dim) {
+  Segments(Lowering& b, Value data, const std::optional<Value>& given,
+           const std::optional<Value>& offsets, int64_t dim) {
     axis = Lowering::wrap_dim(dim, data.rank());
     Value ends;
     if (given) {
       lengths = *given;
       ends = inclusive_scan(b, lengths, axis, Combiner::kAdd);
     } else {
-      TT_CHECK(offsets.has_value(), kInvalidArgument, "segment_reduce(): Either lengths or offsets must be defined.");
+      TT_CHECK(offsets.has_value(), kInvalidArgument,
+               "segment_reduce(): Either lengths or offsets must be defined.");
       const int64_t n = offsets->dim(axis) - 1;
       ends = b.slice_dim(*offsets, axis, 1, n + 1);
       lengths = b.subtract(ends, b.slice_dim(*offsets, axis, 0, n));
@@ -70,8 +72,9 @@ Combiner combiner_of(const std::string& reduce) {
   return Combiner::kAdd;
 }
 
-Value segment_reduce(Lowering& b, Value data, std::string reduce, std::optional<Value> lengths, std::optional<Value> indices,
-                     std::optional<Value> offsets, int64_t axis, Ignored, std::optional<Operand> initial) {
+Value segment_reduce(Lowering& b, Value data, std::string reduce, std::optional<Value> lengths,
+                     std::optional<Value> indices, std::optional<Value> offsets, int64_t axis,
+                     Ignored, std::optional<Operand> initial) {
   if (indices) b.not_implemented("segment_reduce by indices");
   Segments s(b, data, lengths, offsets, axis);
   Value init = initial_value(b, reduce, initial, {data.dtype(), s.reduced});
@@ -84,8 +87,8 @@ Value segment_reduce(Lowering& b, Value data, std::string reduce, std::optional<
 }
 
 Value segment_reduce_backward(Lowering& b, Value grad, Value output, Value data, std::string reduce,
-                              std::optional<Value> lengths, std::optional<Value> offsets, int64_t axis,
-                              std::optional<Operand> initial) {
+                              std::optional<Value> lengths, std::optional<Value> offsets,
+                              int64_t axis, std::optional<Operand> initial) {
   Segments s(b, data, lengths, offsets, axis);
   Value zero = b.zeros_like(data);
   Value g;
@@ -102,9 +105,11 @@ Value segment_reduce_backward(Lowering& b, Value grad, Value output, Value data,
   } else if (reduce == "prod") {
     // The product of the other elements: with one zero in the segment only the zero has any.
     Value is_zero = b.compare(data, zero, Compare::kEq);
-    Value zeros = s.collect(b, b.constant(data.dtype(), 0, s.reduced), b.convert(is_zero, data.dtype()), Combiner::kAdd);
+    Value zeros = s.collect(b, b.constant(data.dtype(), 0, s.reduced),
+                            b.convert(is_zero, data.dtype()), Combiner::kAdd);
     Value init = initial_value(b, reduce, initial, {data.dtype(), s.reduced});
-    Value nonzero = s.collect(b, init, b.select(is_zero, b.full_like(data, 1), data), Combiner::kMul);
+    Value nonzero =
+        s.collect(b, init, b.select(is_zero, b.full_like(data, 1), data), Combiner::kMul);
     Value others = b.select(is_zero, s.back(b, nonzero), b.divide(s.back(b, output), data));
     Value alone = b.compare(s.back(b, zeros), b.full_like(data, 1), Compare::kEq);
     others = b.select(b.and_(is_zero, b.not_(alone)), zero, others);

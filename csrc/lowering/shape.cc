@@ -24,7 +24,9 @@ Value stack(Lowering& b, Values xs, int64_t dim) {
   return b.concatenate(xs, dim);
 }
 
-Value flip(Lowering& b, Value x, IntList dims) { return b.reverse(x, Lowering::wrap_dims(dims, x.rank())); }
+Value flip(Lowering& b, Value x, IntList dims) {
+  return b.reverse(x, Lowering::wrap_dims(dims, x.rank()));
+}
 
 Value roll_dim(Lowering& b, Value x, int64_t dim, int64_t shift) {
   const int64_t n = x.dim(dim);
@@ -37,11 +39,12 @@ Value roll_dim(Lowering& b, Value x, int64_t dim, int64_t shift) {
 
 Value roll(Lowering& b, Value x, IntList shifts, IntList dims) {
   if (dims.empty()) {
-    TT_CHECK(shifts.size() == 1, kInvalidArgument, "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:0");
+    TT_CHECK(shifts.size() == 1, kInvalidArgument,
+             "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:0");
     return b.reshape(roll_dim(b, b.flatten(x), 0, shifts[0]), x.shape());
   }
-  TT_CHECK(shifts.size() == dims.size(), kInvalidArgument, "shifts and dimensions must align. shifts: ", shifts.size(),
-           ", dims:", dims.size());
+  TT_CHECK(shifts.size() == dims.size(), kInvalidArgument,
+           "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
   for (size_t i = 0; i < dims.size() && x.rank() > 0; ++i) {
     x = roll_dim(b, x, Lowering::wrap_dim(dims[i], x.rank()), shifts[i]);
   }
@@ -62,8 +65,8 @@ Value repeat(Lowering& b, Value x, IntList repeats) {
 }
 
 Value rot90(Lowering& b, Value x, int64_t k, IntList dims) {
-  TT_CHECK(dims.size() == 2 && x.rank() >= 2, kInvalidArgument, "expected total rotation dims == 2, but got dims = ",
-           dims.size());
+  TT_CHECK(dims.size() == 2 && x.rank() >= 2, kInvalidArgument,
+           "expected total rotation dims == 2, but got dims = ", dims.size());
   dims = Lowering::wrap_dims(dims, x.rank());
   TT_CHECK(dims[0] != dims[1], kInvalidArgument, "expected rotation dims to be different");
   IntList swapped = Lowering::all_dims(x.rank());

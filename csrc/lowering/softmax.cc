@@ -7,11 +7,11 @@
 namespace torch_tpu::lowering {
 namespace {
 
-
 // exp(x - max) along the row, max being 0 where the whole row is -inf and `safe` is asked for.
 Value exp_shifted(Lowering& b, Value x, const IntList& dims, bool safe) {
   Value max = b.reduce_max(x, dims, true);
-  if (safe) max = where_constant(b, equals(b, max, -std::numeric_limits<double>::infinity()), 0, max);
+  if (safe)
+    max = where_constant(b, equals(b, max, -std::numeric_limits<double>::infinity()), 0, max);
   return b.exp(b.bsub(x, max));
 }
 
@@ -21,7 +21,9 @@ IntList one_dim(Value x, int64_t dim) {
 }
 
 Value softmax_rule(Lowering& b, Value x, int64_t dim, Ignored) { return softmax(b, x, dim); }
-Value log_softmax_rule(Lowering& b, Value x, int64_t dim, Ignored) { return log_softmax(b, x, dim); }
+Value log_softmax_rule(Lowering& b, Value x, int64_t dim, Ignored) {
+  return log_softmax(b, x, dim);
+}
 
 Value softmax_backward(Lowering& b, Value grad, Value output, int64_t dim) {
   Value product = b.multiply(grad, output);
@@ -50,7 +52,8 @@ Value masked_softmax(Lowering& b, Value x, Value mask, std::optional<int64_t> di
   return b.bdiv(e, b.sum(e, dims, true));
 }
 
-Value masked_softmax_backward(Lowering& b, Value grad, Value output, Value mask, std::optional<int64_t> dim) {
+Value masked_softmax_backward(Lowering& b, Value grad, Value output, Value mask,
+                              std::optional<int64_t> dim) {
   mask = b.broadcast(b.convert(mask, DType::kPred), output.shape());
   Value kept = where_constant(b, mask, 0, grad);
   return where_constant(b, mask, 0, softmax_backward(b, kept, output, dim.value_or(-1)));

@@ -24,7 +24,8 @@ Value canonical_zero(Lowering& b, Value x) {
 }
 
 Value before(Lowering& b, Value x, Value y, bool descending) {
-  return b.compare(canonical_zero(b, x), canonical_zero(b, y), descending ? Compare::kGt : Compare::kLt, true);
+  return b.compare(canonical_zero(b, x), canonical_zero(b, y),
+                   descending ? Compare::kGt : Compare::kLt, true);
 }
 
 }  // namespace
@@ -74,7 +75,8 @@ DType unsigned_bits(DType dtype) {
 
 // 1000...0 in the key's type.
 Value top_bit(Lowering& b, Value like) {
-  return b.constant_int(like.dtype(), static_cast<int64_t>(uint64_t{1} << (8 * byte_size(like.dtype()) - 1)),
+  return b.constant_int(like.dtype(),
+                        static_cast<int64_t>(uint64_t{1} << (8 * byte_size(like.dtype()) - 1)),
                         like.shape());
 }
 
@@ -107,7 +109,9 @@ Values sort_stable(Lowering& b, Value x, Ignored, int64_t dim, bool descending) 
   return {b.reshape(r[0], x.shape()), b.reshape(r[1], x.shape())};
 }
 
-Values sort(Lowering& b, Value x, int64_t dim, bool descending) { return sort_stable(b, x, {}, dim, descending); }
+Values sort(Lowering& b, Value x, int64_t dim, bool descending) {
+  return sort_stable(b, x, {}, dim, descending);
+}
 
 Value argsort_stable(Lowering& b, Value x, Ignored, int64_t dim, bool descending) {
   return sort_stable(b, x, {}, dim, descending)[1];
@@ -118,11 +122,13 @@ Values topk(Lowering& b, Value x, int64_t k, int64_t dim, bool largest, Ignored)
   Value v = at_least_1d(b, x);
   dim = Lowering::wrap_dim(dim, v.rank());
   TT_CHECK(k >= 0 && k <= v.dim(dim), kInvalidArgument, "selected index k out of range");
-  if (numel(shape) == 0) return {b.constant(x.dtype(), 0, shape), b.constant_int(DType::kS32, 0, shape)};
+  if (numel(shape) == 0)
+    return {b.constant(x.dtype(), 0, shape), b.constant_int(DType::kS32, 0, shape)};
   const DType dtype = v.dtype();
   if (is_bool(dtype)) v = b.convert(v, DType::kU8);
   v = b.move_dim(canonical_nan(b, v), dim, -1);
-  // The smallest are the largest of the opposite; the opposite of NaN has its sign set and comes last.
+  // The smallest are the largest of the opposite; the opposite of NaN has its sign set and comes
+  // last.
   auto opposite = [&](Value y) { return is_float(y.dtype()) ? b.negate(y) : b.not_(y); };
   if (!largest) v = opposite(v);
   Values r = b.top_k(v, k);
@@ -137,11 +143,13 @@ Values mode(Lowering& b, Value x, int64_t dim, bool keepdim) {
   Value v = at_least_1d(b, x);
   dim = Lowering::wrap_dim(dim, v.rank());
   const int64_t n = v.dim(dim);
-  if (numel(shape) == 0 || n == 0) return {b.constant(x.dtype(), 0, shape), b.constant_int(DType::kS32, 0, shape)};
+  if (numel(shape) == 0 || n == 0)
+    return {b.constant(x.dtype(), 0, shape), b.constant_int(DType::kS32, 0, shape)};
   static_cast<void>(keepdim);
   Values sorted = stable_sort(b, v, dim, false);
   Value at = b.iota({index_type(n), v.shape()}, dim);
-  Value differs = b.compare(b.slice_dim(sorted[0], dim, 1, n), b.slice_dim(sorted[0], dim, 0, n - 1), Compare::kNe);
+  Value differs = b.compare(b.slice_dim(sorted[0], dim, 1, n),
+                            b.slice_dim(sorted[0], dim, 0, n - 1), Compare::kNe);
   Shape low(static_cast<size_t>(v.rank()), 0);
   Shape high = low;
   low[static_cast<size_t>(dim)] = 1;

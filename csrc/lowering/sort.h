@@ -4,8 +4,8 @@
 
 namespace torch_tpu::lowering {
 
-// {sorted values, indices (index_type)} along `dim` (not negative, rank at least 1); stable. NaN counts
-// as the greatest number, -0 equals 0.
+// {sorted values, indices (index_type)} along `dim` (not negative, rank at least 1); stable. NaN
+// counts as the greatest number, -0 equals 0.
 Values stable_sort(Lowering& b, Value x, int64_t dim, bool descending);
 
 // Order (index_type, [n]) in which the rows of x [n, m] are lexicographically ascending; stable.

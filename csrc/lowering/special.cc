@@ -51,9 +51,9 @@ namespace {
 
 // --- the Gaussian quantile
 
-// A first guess (Abramowitz and Stegun 26.2.23), improved by Halley's method on log_ndtr, where even
-// the far tail is well conditioned: with r = phi / Phi, u = (log Phi - log p) / r,
-// x <- x - u / (1 + u (x + r) / 2).
+// A first guess (Abramowitz and Stegun 26.2.23), improved by Halley's method on log_ndtr, where
+// even the far tail is well conditioned: with r = phi / Phi, u = (log Phi - log p) / r, x <- x - u
+// / (1 + u (x + r) / 2).
 Value lower_quantile(Lowering& b, Value p) {
   Value log_p = b.log(p);
   Value t = b.sqrt(b.mul_scalar(log_p, -2));
@@ -62,7 +62,8 @@ Value lower_quantile(Lowering& b, Value p) {
   Value x = b.subtract(b.divide(polynomial(b, t, kTop), polynomial(b, t, kBottom)), t);
   for (int i = 0; i < 2; ++i) {
     Value log_cdf = log_ndtr(b, x);
-    Value log_density = b.add_scalar(b.mul_scalar(square(b, x), -0.5), -0.5 * std::log(2 * std::numbers::pi));
+    Value log_density =
+        b.add_scalar(b.mul_scalar(square(b, x), -0.5), -0.5 * std::log(2 * std::numbers::pi));
     Value ratio = b.exp(b.subtract(log_density, log_cdf));
     Value u = b.divide(b.subtract(log_cdf, log_p), ratio);
     Value bend = b.add_scalar(b.mul_scalar(b.multiply(u, b.add(x, ratio)), 0.5), 1);
@@ -106,8 +107,8 @@ Value trigamma(Lowering& b, Value x) {
   return b.select(reflect, b.subtract(mirror, sum), sum);
 }
 
-// sum of (q + k)^-x by Euler and Maclaurin (DLMF 25.11.28): terms until q + k > 9, then the tail, in
-// float64 where that is cheap. Poles of negative q are stepped over, which takes a loop.
+// sum of (q + k)^-x by Euler and Maclaurin (DLMF 25.11.28): terms until q + k > 9, then the tail,
+// in float64 where that is cheap. Poles of negative q are stepped over, which takes a loop.
 Value zeta(Lowering& b, Value x, Value q) {
   b.broadcast_pair(x, q);
   const DType dtype = x.dtype();
@@ -140,9 +141,9 @@ Value zeta(Lowering& b, Value x, Value q) {
   Value power = b.power(at, minus_x);
   Value sum = b.add(end[2], b.divide(b.multiply(power, at), b.add_scalar(x, -1)));
   sum = b.subtract(sum, b.mul_scalar(power, 0.5));
-  constexpr double kBernoulli[] = {1.0 / 6,         -1.0 / 30,     1.0 / 42,        -1.0 / 30,
-                                   5.0 / 66,        -691.0 / 2730, 7.0 / 6,         -3617.0 / 510,
-                                   43867.0 / 798,   -174611.0 / 330, 854513.0 / 138, -236364091.0 / 2730};
+  constexpr double kBernoulli[] = {
+      1.0 / 6, -1.0 / 30,     1.0 / 42,      -1.0 / 30,       5.0 / 66,       -691.0 / 2730,
+      7.0 / 6, -3617.0 / 510, 43867.0 / 798, -174611.0 / 330, 854513.0 / 138, -236364091.0 / 2730};
   Value rising = x;  // x (x + 1) ... (x + 2 k)
   power = b.divide(power, at);
   double factorial = 1;

@@ -31,7 +31,8 @@ void StorageProgram::write(size_t index, const View& view, Value value) {
   Storage& storage = storages_[index];
   if (numel(view.sizes) == 0) return;
   const int64_t elements = storage.bytes / byte_size(view.dtype);
-  const bool whole = covers_densely(view, elements) && elements * byte_size(view.dtype) == storage.bytes;
+  const bool whole =
+      covers_densely(view, elements) && elements * byte_size(view.dtype) == storage.bytes;
   Value base = whole ? storage.value : base_value(storage, view.dtype);
   storage.value = write_view(builder_, base, storage.bytes, view, value);
   storage.written = true;
@@ -48,7 +49,8 @@ std::vector<StorageProgram::Source> StorageProgram::parameter_sources() const {
     if (storages_[i].parameter) sources[*storages_[i].parameter] = {Source::Kind::kStorage, i};
   }
   for (const auto& [parameter, tag] : operands_) sources[parameter] = {Source::Kind::kOperand, tag};
-  if (builder_.random_parameter()) sources[*builder_.random_parameter()] = {Source::Kind::kRandomState, 0};
+  if (builder_.random_parameter())
+    sources[*builder_.random_parameter()] = {Source::Kind::kRandomState, 0};
   return sources;
 }
 

@@ -24,7 +24,8 @@ Value inner(Lowering& b, Value x, Value y, int64_t width) {
 // x / |x|; 1 where x is 0.
 Value phase(Lowering& b, Value x) {
   if (!is_complex(x.dtype())) {
-    return b.select(b.compare(x, b.zeros_like(x), Compare::kLt), b.full_like(x, -1), b.full_like(x, 1));
+    return b.select(b.compare(x, b.zeros_like(x), Compare::kLt), b.full_like(x, -1),
+                    b.full_like(x, 1));
   }
   Value size = b.abs(x);
   Value zero = b.compare(size, b.zeros_like(size), Compare::kEq);
@@ -36,8 +37,8 @@ struct Pair {
   Value x, y, off;  // off: [n], largest cosine met between two columns
 };
 
-// Makes row i of x and row i of y orthogonal (in their first `width` entries) by a plane rotation, for
-// all i at once (Golub & Van Loan, section 8.6.3).
+// Makes row i of x and row i of y orthogonal (in their first `width` entries) by a plane rotation,
+// for all i at once (Golub & Van Loan, section 8.6.3).
 Pair rotate(Lowering& b, Value x, Value y, int64_t width, double tolerance) {
   const DType real = real_of(x.dtype());
   Value alpha = b.convert(inner(b, x, x, width), real);
@@ -49,7 +50,8 @@ Pair rotate(Lowering& b, Value x, Value y, int64_t width, double tolerance) {
   Value one = b.full_like(size, 1);
   Value safe = b.select(relevant, size, one);
   Value zeta = b.divide(b.subtract(beta, alpha), b.mul_scalar(safe, 2));
-  Value sign = b.select(b.compare(zeta, b.zeros_like(zeta), Compare::kLt), b.full_like(zeta, -1), one);
+  Value sign =
+      b.select(b.compare(zeta, b.zeros_like(zeta), Compare::kLt), b.full_like(zeta, -1), one);
   // sqrt(1 + zeta^2) without overflow.
   Value big = b.compare(b.abs(zeta), b.full_like(zeta, 1e6), Compare::kGt);
   Value bounded = b.select(big, one, zeta);
@@ -68,7 +70,8 @@ Pair rotate(Lowering& b, Value x, Value y, int64_t width, double tolerance) {
   Value c = b.convert(cosine, x.dtype());
   Value s = b.convert(sine, x.dtype());
   const int64_t dims[] = {1, 2};
-  Value off = b.select(relevant, b.divide(size, b.select(relevant, norms, one)), b.zeros_like(size));
+  Value off =
+      b.select(relevant, b.divide(size, b.select(relevant, norms, one)), b.zeros_like(size));
   return {b.bsub(b.bmul(x, c), b.bmul(turned, s)), b.badd(b.bmul(x, s), b.bmul(turned, c)),
           b.reduce_max(off, dims)};
 }
@@ -77,8 +80,8 @@ struct Columns {
   Value w, v;  // [n, size, size]: row i is column i of W = A V, and of V
 };
 
-// One-sided Jacobi iteration on a square matrix: rotates columns until all are orthogonal. Pairs meet
-// as in a round-robin tournament, half of the columns against the other half at a time.
+// One-sided Jacobi iteration on a square matrix: rotates columns until all are orthogonal. Pairs
+// meet as in a round-robin tournament, half of the columns against the other half at a time.
 Columns orthogonalise(Lowering& b, Value a) {
   const int64_t n = a.dim(0);
   const int64_t size = a.dim(1);
@@ -97,27 +100,30 @@ Columns orthogonalise(Lowering& b, Value a) {
   const double tolerance = epsilon * std::sqrt(static_cast<double>(size));
   const IntList all{0};
   const Values end = b.while_loop(
-      Values{b.constant_int(DType::kS32, 0), b.constant_int(DType::kPred, 1), b.slice_dim(rows, 1, 0, half),
-             b.slice_dim(rows, 1, half, 2 * half)},
+      Values{b.constant_int(DType::kS32, 0), b.constant_int(DType::kPred, 1),
+             b.slice_dim(rows, 1, 0, half), b.slice_dim(rows, 1, half, 2 * half)},
       [&](std::span<const Value> s) {
-        return Values{b.and_(s[1], b.compare(s[0], b.constant_int(DType::kS32, kMaxSweeps), Compare::kLt))};
+        return Values{
+            b.and_(s[1], b.compare(s[0], b.constant_int(DType::kS32, kMaxSweeps), Compare::kLt))};
       },
       [&](std::span<const Value> s) {
-        const Values swept = for_loop(
-            b, 2 * half - 1, {s[2], s[3], b.full({real, {n}}, 0)}, [&](Value, std::span<const Value> r) {
-              const Pair p = rotate(b, r[0], r[1], size, tolerance);
-              Value x = p.x;
-              Value y = p.y;
-              if (half > 1) {
-                // The first stays, the others move round.
-                const Value next_x[] = {b.slice_dim(x, 1, 0, 1), b.slice_dim(y, 1, 0, 1),
-                                        b.slice_dim(x, 1, 1, half - 1)};
-                const Value next_y[] = {b.slice_dim(y, 1, 1, half), b.slice_dim(x, 1, half - 1, half)};
-                x = b.concatenate(next_x, 1);
-                y = b.concatenate(next_y, 1);
-              }
-              return Values{x, y, b.maximum(r[2], p.off)};
-            });
+        const Values swept =
+            for_loop(b, 2 * half - 1, {s[2], s[3], b.full({real, {n}}, 0)},
+                     [&](Value, std::span<const Value> r) {
+                       const Pair p = rotate(b, r[0], r[1], size, tolerance);
+                       Value x = p.x;
+                       Value y = p.y;
+                       if (half > 1) {
+                         // The first stays, the others move round.
+                         const Value next_x[] = {b.slice_dim(x, 1, 0, 1), b.slice_dim(y, 1, 0, 1),
+                                                 b.slice_dim(x, 1, 1, half - 1)};
+                         const Value next_y[] = {b.slice_dim(y, 1, 1, half),
+                                                 b.slice_dim(x, 1, half - 1, half)};
+                         x = b.concatenate(next_x, 1);
+                         y = b.concatenate(next_y, 1);
+                       }
+                       return Values{x, y, b.maximum(r[2], p.off)};
+                     });
         Value more = b.any(b.compare(swept[2], b.full({real, {n}}, tolerance), Compare::kGt), all);
         return Values{b.add(s[0], b.constant_int(DType::kS32, 1)), more, swept[0], swept[1]};
       });
@@ -128,8 +134,9 @@ Columns orthogonalise(Lowering& b, Value a) {
 
 }  // namespace
 
-// QR to a square matrix, then one-sided Jacobi; singular values are accurate relative to the largest
-// of their column. A second QR of the sorted columns completes the left vectors of a zero value.
+// QR to a square matrix, then one-sided Jacobi; singular values are accurate relative to the
+// largest of their column. A second QR of the sorted columns completes the left vectors of a zero
+// value.
 Svd svd(Lowering& b, Value a, bool full, bool vectors) {
   const int64_t n = a.dim(0);
   const int64_t rows = a.dim(1);
@@ -148,7 +155,8 @@ Svd svd(Lowering& b, Value a, bool full, bool vectors) {
   }
   const int64_t dims[] = {1, 2};
   Value scale = b.reduce_max(b.abs(a), dims, true);
-  scale = b.select(b.compare(scale, b.zeros_like(scale), Compare::kEq), b.full_like(scale, 1), scale);
+  scale =
+      b.select(b.compare(scale, b.zeros_like(scale), Compare::kEq), b.full_like(scale, 1), scale);
   Value square = b.divide(a, b.broadcast(b.convert(scale, dtype), a.shape()));
   PackedQr outer;
   if (rows > columns) {

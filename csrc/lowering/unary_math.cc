@@ -93,7 +93,8 @@ Value logit_backward(Lowering& b, Value grad, Value x, std::optional<Operand> ep
   Value low = eps ? b.number_like(*eps, x) : b.full_like(x, -1);
   Value clamped = greater_equal(b, low, 0);
   Value from = b.select(clamped, low, b.zeros_like(x));
-  Value inside = b.and_(b.compare(x, from, Compare::kGe), b.compare(x, b.subtract(one, from), Compare::kLe));
+  Value inside =
+      b.and_(b.compare(x, from, Compare::kGe), b.compare(x, b.subtract(one, from), Compare::kLe));
   Value slope = b.divide(grad, b.multiply(x, b.subtract(one, x)));
   Value outside = b.select(clamped, b.zeros_like(x), b.nan(x.dtype(), x.shape()));
   return b.select(inside, slope, outside);
@@ -149,8 +150,12 @@ void register_unary_math(OperatorTable& table) {
   table.add("acosh", [](Lowering& b, Value x) { return b.chlo("acosh", x); }, kFloatMath);
   table.add("atanh", [](Lowering& b, Value x) { return b.chlo("atanh", x); }, kFloatMath);
   table.add("sinc", sinc, kFloatMath);
-  table.add("deg2rad", [](Lowering& b, Value x) { return b.mul_scalar(x, std::numbers::pi / 180); }, kFloatMath);
-  table.add("rad2deg", [](Lowering& b, Value x) { return b.mul_scalar(x, 180 / std::numbers::pi); }, kFloatMath);
+  table.add(
+      "deg2rad", [](Lowering& b, Value x) { return b.mul_scalar(x, std::numbers::pi / 180); },
+      kFloatMath);
+  table.add(
+      "rad2deg", [](Lowering& b, Value x) { return b.mul_scalar(x, 180 / std::numbers::pi); },
+      kFloatMath);
 }
 
 }  // namespace torch_tpu::lowering

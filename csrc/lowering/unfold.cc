@@ -8,11 +8,11 @@ namespace {
 
 struct Blocks {
   int64_t kernel_h, kernel_w, dilation_h, dilation_w, pad_h, pad_w, stride_h, stride_w;
-  int64_t height, width;      // of the image, without padding
-  int64_t rows, cols;         // of block positions
+  int64_t height, width;  // of the image, without padding
+  int64_t rows, cols;     // of block positions
 
-  Blocks(const IntList& kernel, const IntList& dilation, const IntList& padding, const IntList& stride, int64_t h,
-         int64_t w)
+  Blocks(const IntList& kernel, const IntList& dilation, const IntList& padding,
+         const IntList& stride, int64_t h, int64_t w)
       : height(h), width(w) {
     auto pair = [](const IntList& v, int64_t& y, int64_t& x) {
       y = v.front();
@@ -28,7 +28,8 @@ struct Blocks {
 };
 
 // [N, C, H, W] -> [N, C * kh * kw, rows * cols]: the pixel (i, j) of every block, stacked.
-Value im2col(Lowering& b, Value x, IntList kernel, IntList dilation, IntList padding, IntList stride) {
+Value im2col(Lowering& b, Value x, IntList kernel, IntList dilation, IntList padding,
+             IntList stride) {
   const bool batched = x.rank() == 4;
   if (!batched) x = b.unsqueeze(x, 0);
   const Blocks k(kernel, dilation, padding, stride, x.dim(2), x.dim(3));
@@ -48,7 +49,8 @@ Value im2col(Lowering& b, Value x, IntList kernel, IntList dilation, IntList pad
 }
 
 // The transpose: blocks are added into the image where they overlap.
-Value col2im(Lowering& b, Value x, IntList size, IntList kernel, IntList dilation, IntList padding, IntList stride) {
+Value col2im(Lowering& b, Value x, IntList size, IntList kernel, IntList dilation, IntList padding,
+             IntList stride) {
   const bool batched = x.rank() == 3;
   if (!batched) x = b.unsqueeze(x, 0);
   const Blocks k(kernel, dilation, padding, stride, size.front(), size.back());
@@ -73,7 +75,8 @@ Value col2im(Lowering& b, Value x, IntList size, IntList kernel, IntList dilatio
       image = b.badd(image, b.pad(pixel, b.constant(x.dtype(), 0), low, high, interior));
     }
   }
-  image = b.slice_dim(b.slice_dim(image, 2, k.pad_h, k.pad_h + k.height), 3, k.pad_w, k.pad_w + k.width);
+  image = b.slice_dim(b.slice_dim(image, 2, k.pad_h, k.pad_h + k.height), 3, k.pad_w,
+                      k.pad_w + k.width);
   return b.reshape(image, b.out().shape);
 }
 

@@ -21,7 +21,8 @@ Value reinterpret(Lowering& b, Value base, DType dtype) {
     Value pairs = reinterpret(b, flat, real_of(dtype));
     const int64_t n = pairs.numel() / 2;
     pairs = b.reshape(b.slice_dim(pairs, 0, 0, n * 2), {n, 2});
-    return b.complex(b.flatten(b.slice_dim(pairs, 1, 0, 1)), b.flatten(b.slice_dim(pairs, 1, 1, 2)));
+    return b.complex(b.flatten(b.slice_dim(pairs, 1, 0, 1)),
+                     b.flatten(b.slice_dim(pairs, 1, 1, 2)));
   }
   const int64_t narrow = byte_size(from);
   const int64_t wide = byte_size(dtype);
@@ -57,7 +58,8 @@ std::vector<Axis> strided_axes(const View& view) {
       axes.push_back({view.sizes[i], view.strides[i], static_cast<int64_t>(i)});
     }
   }
-  std::stable_sort(axes.begin(), axes.end(), [](const Axis& x, const Axis& y) { return x.stride > y.stride; });
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const Axis& x, const Axis& y) { return x.stride > y.stride; });
   return axes;
 }
 
@@ -104,16 +106,19 @@ std::optional<Box> box_of(const View& view, int64_t elements) {
   return box;
 }
 
-// From the box's value (one dimension per merged axis, outermost first) to the view's sizes, and back.
+// From the box's value (one dimension per merged axis, outermost first) to the view's sizes, and
+// back.
 Value unmerge(Lowering& b, Value value, const View& view) {
   const std::vector<Axis> axes = strided_axes(view);
   Shape shape;
   for (const Axis& a : axes) shape.push_back(a.size);
   value = b.reshape(value, shape);
-  // Axes are in memory order: bring them into the view's order, then put the broadcast dimensions in.
+  // Axes are in memory order: bring them into the view's order, then put the broadcast dimensions
+  // in.
   std::vector<size_t> order(axes.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t x, size_t y) { return axes[x].dim < axes[y].dim; });
+  std::sort(order.begin(), order.end(),
+            [&](size_t x, size_t y) { return axes[x].dim < axes[y].dim; });
   IntList permutation;
   IntList dims;
   for (size_t i : order) {
@@ -122,7 +127,8 @@ Value unmerge(Lowering& b, Value value, const View& view) {
   }
   value = b.transpose(value, permutation);
   bool dense = true;  // only ones to insert
-  for (size_t i = 0; i < view.sizes.size(); ++i) dense &= view.sizes[i] == 1 || view.strides[i] != 0;
+  for (size_t i = 0; i < view.sizes.size(); ++i)
+    dense &= view.sizes[i] == 1 || view.strides[i] != 0;
   return dense ? b.reshape(value, view.sizes) : b.broadcast_in_dim(value, view.sizes, dims);
 }
 
@@ -130,7 +136,8 @@ Value unmerge(Lowering& b, Value value, const View& view) {
 Value to_memory_order(Lowering& b, Value value, const View& view) {
   const std::vector<Axis> axes = strided_axes(view);
   for (size_t i = 0; i < view.sizes.size(); ++i) {
-    if (view.sizes[i] != 1 && view.strides[i] == 0) value = b.slice_dim(value, static_cast<int64_t>(i), 0, 1);
+    if (view.sizes[i] != 1 && view.strides[i] == 0)
+      value = b.slice_dim(value, static_cast<int64_t>(i), 0, 1);
   }
   IntList permutation;
   for (const Axis& a : axes) permutation.push_back(a.dim);
@@ -188,7 +195,8 @@ std::optional<std::pair<Box, View>> padded_box(const View& view, int64_t& elemen
   const std::vector<Axis> axes = merged(strided_axes(view));
   if (axes.empty()) return std::nullopt;
   for (size_t i = 0; i + 1 < axes.size(); ++i) {
-    if (axes[i].stride % axes[i + 1].stride != 0 || axes[i + 1].size * axes[i + 1].stride > axes[i].stride) {
+    if (axes[i].stride % axes[i + 1].stride != 0 ||
+        axes[i + 1].size * axes[i + 1].stride > axes[i].stride) {
       return std::nullopt;
     }
   }
@@ -204,12 +212,14 @@ std::optional<std::pair<Box, View>> padded_box(const View& view, int64_t& elemen
 
 Shape physical_shape(const Shape& sizes, const Shape& strides) {
   std::vector<Axis> axes;
-  for (size_t i = 0; i < sizes.size(); ++i) axes.push_back({sizes[i], sizes[i] == 1 ? -1 : strides[i], static_cast<int64_t>(i)});
+  for (size_t i = 0; i < sizes.size(); ++i)
+    axes.push_back({sizes[i], sizes[i] == 1 ? -1 : strides[i], static_cast<int64_t>(i)});
   std::vector<Axis> moving;
   for (const Axis& a : axes) {
     if (a.size != 1) moving.push_back(a);
   }
-  std::stable_sort(moving.begin(), moving.end(), [](const Axis& x, const Axis& y) { return x.stride > y.stride; });
+  std::stable_sort(moving.begin(), moving.end(),
+                   [](const Axis& x, const Axis& y) { return x.stride > y.stride; });
   Shape out;
   size_t next = 0;
   for (const Axis& a : axes) out.push_back(a.size == 1 ? 1 : moving[next++].size);
@@ -221,9 +231,11 @@ bool covers_densely(const View& view, int64_t storage_elements) {
   if (storage_elements == 0) return true;
   std::vector<Axis> axes;
   for (size_t i = 0; i < view.sizes.size(); ++i) {
-    if (view.sizes[i] != 1) axes.push_back({view.sizes[i], view.strides[i], static_cast<int64_t>(i)});
+    if (view.sizes[i] != 1)
+      axes.push_back({view.sizes[i], view.strides[i], static_cast<int64_t>(i)});
   }
-  std::stable_sort(axes.begin(), axes.end(), [](const Axis& x, const Axis& y) { return x.stride > y.stride; });
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const Axis& x, const Axis& y) { return x.stride > y.stride; });
   int64_t expected = 1;
   for (auto it = axes.rbegin(); it != axes.rend(); ++it) {
     if (it->stride != expected) return false;
@@ -235,7 +247,8 @@ bool covers_densely(const View& view, int64_t storage_elements) {
 Value read_view(Lowering& b, Value base, const View& view) {
   if (is_empty(view)) return b.constant(view.dtype, 0, view.sizes);
   // A base that is already the dense tensor itself needs no detour through the flat form.
-  if (base.dtype() == view.dtype && covers_densely(view, base.numel())) return unmerge(b, b.flatten(base), view);
+  if (base.dtype() == view.dtype && covers_densely(view, base.numel()))
+    return unmerge(b, b.flatten(base), view);
   Value flat = reinterpret(b, base, view.dtype);
   if (auto box = box_of(view, flat.numel())) {
     Value x = b.reshape(flat, box->shape);

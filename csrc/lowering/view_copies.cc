@@ -35,7 +35,9 @@ Value view_dtype(Lowering& b, Value x, DType dtype) {
 
 Value expand_copy(Lowering& b, Value x, Ignored) { return b.broadcast(x, b.out().shape); }
 
-Value permute_copy(Lowering& b, Value x, IntList dims) { return b.transpose(x, Lowering::wrap_dims(dims, x.rank())); }
+Value permute_copy(Lowering& b, Value x, IntList dims) {
+  return b.transpose(x, Lowering::wrap_dims(dims, x.rank()));
+}
 
 Value transpose_copy(Lowering& b, Value x, int64_t dim0, int64_t dim1) {
   if (x.rank() == 0) return x;
@@ -54,20 +56,22 @@ Value view_as_real(Lowering& b, Value x) {
 
 Value view_as_complex(Lowering& b, Value x) {
   const int64_t last = x.rank() - 1;
-  return b.complex(b.squeeze_dim(b.slice_dim(x, last, 0, 1), last), b.squeeze_dim(b.slice_dim(x, last, 1, 2), last));
+  return b.complex(b.squeeze_dim(b.slice_dim(x, last, 0, 1), last),
+                   b.squeeze_dim(b.slice_dim(x, last, 1, 2), last));
 }
 
 // --- parts of a dimension
 
 // start and end of x[start:end:step] as Python clips them.
-std::pair<int64_t, int64_t> slice_bounds(int64_t size, std::optional<int64_t> start, std::optional<int64_t> end) {
+std::pair<int64_t, int64_t> slice_bounds(int64_t size, std::optional<int64_t> start,
+                                         std::optional<int64_t> end) {
   auto clip = [size](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + size : i, 0, size); };
   const int64_t first = clip(start.value_or(0));
   return {first, std::max(first, clip(end.value_or(size)))};
 }
 
-Value slice_copy(Lowering& b, Value x, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end,
-                 int64_t step) {
+Value slice_copy(Lowering& b, Value x, int64_t dim, std::optional<int64_t> start,
+                 std::optional<int64_t> end, int64_t step) {
   dim = Lowering::wrap_dim(dim, x.rank());
   const auto [first, last] = slice_bounds(x.dim(dim), start, end);
   return b.slice_dim(x, dim, first, last, step);
@@ -115,7 +119,8 @@ Values unbind_copy(Lowering& b, Value x, int64_t dim) {
 // --- writes into a part
 
 // `part` (at start, start + step, ...) in zeros of `shape`.
-Value placed(Lowering& b, Value part, const Shape& shape, int64_t dim, int64_t start, int64_t step) {
+Value placed(Lowering& b, Value part, const Shape& shape, int64_t dim, int64_t start,
+             int64_t step) {
   Shape low(shape.size(), 0);
   Shape high = low;
   Shape interior = low;
@@ -135,7 +140,8 @@ Value overwritten(Lowering& b, Value x, Value part, int64_t dim, int64_t start, 
     starts[static_cast<size_t>(dim)] = b.constant_int(DType::kS64, start);
     return b.dynamic_update_slice(x, part, starts);
   }
-  Value mask = placed(b, b.constant_int(DType::kPred, 1, part.shape()), x.shape(), dim, start, step);
+  Value mask =
+      placed(b, b.constant_int(DType::kPred, 1, part.shape()), x.shape(), dim, start, step);
   return b.select(mask, placed(b, part, x.shape(), dim, start, step), x);
 }
 
@@ -145,7 +151,8 @@ Value slice_scatter(Lowering& b, Value x, Value source, int64_t dim, std::option
   const auto [first, last] = slice_bounds(x.dim(dim), start, end);
   Shape part = x.shape();
   part[static_cast<size_t>(dim)] = (last - first + step - 1) / step;
-  TT_CHECK(source.shape() == part, kInvalidArgument, "expected src to have a size equal to the slice of self. src size = ",
+  TT_CHECK(source.shape() == part, kInvalidArgument,
+           "expected src to have a size equal to the slice of self. src size = ",
            to_string(source.shape()), ", slice size = ", to_string(part));
   return overwritten(b, x, b.convert(source, x.dtype()), dim, first, step);
 }
@@ -156,7 +163,8 @@ Value select_scatter(Lowering& b, Value x, Value source, int64_t dim, int64_t in
   return overwritten(b, x, b.unsqueeze(b.convert(source, x.dtype()), dim), dim, index, 1);
 }
 
-Value slice_backward(Lowering& b, Value grad, IntList sizes, int64_t dim, int64_t start, int64_t end, int64_t step) {
+Value slice_backward(Lowering& b, Value grad, IntList sizes, int64_t dim, int64_t start,
+                     int64_t end, int64_t step) {
   dim = Lowering::wrap_dim(dim, static_cast<int64_t>(sizes.size()));
   const auto [first, last] = slice_bounds(sizes[static_cast<size_t>(dim)], start, end);
   static_cast<void>(last);
@@ -187,22 +195,25 @@ Value unfold_copy(Lowering& b, Value x, int64_t dim, int64_t size, int64_t step)
   return scalar ? b.reshape(taken, b.out().shape) : b.move_dim(taken, dim + 1, -1);
 }
 
-Value unfold_backward(Lowering& b, Value grad, IntList sizes, int64_t dim, int64_t size, int64_t step) {
+Value unfold_backward(Lowering& b, Value grad, IntList sizes, int64_t dim, int64_t size,
+                      int64_t step) {
   if (sizes.empty()) return b.reshape(b.sum(grad, Lowering::all_dims(grad.rank())), {});
   dim = Lowering::wrap_dim(dim, static_cast<int64_t>(sizes.size()));
   Value windows = b.move_dim(grad, -1, dim + 1);
   Shape flat = sizes;
   flat[static_cast<size_t>(dim)] = windows.dim(dim) * size;
-  Value index = b.flatten(window_positions(b, windows.dim(dim), size, step, sizes[static_cast<size_t>(dim)]));
-  return scatter_slices(b, b.constant(grad.dtype(), 0, sizes), dim, index, b.reshape(windows, flat), Combiner::kAdd);
+  Value index =
+      b.flatten(window_positions(b, windows.dim(dim), size, step, sizes[static_cast<size_t>(dim)]));
+  return scatter_slices(b, b.constant(grad.dtype(), 0, sizes), dim, index, b.reshape(windows, flat),
+                        Combiner::kAdd);
 }
 
 }  // namespace
 
 void register_view_copies(OperatorTable& table) {
-  for (const char* name : {"alias_copy", "detach_copy", "view_copy", "_reshape_alias_copy", "squeeze_copy",
-                           "squeeze_copy.dim", "squeeze_copy.dims", "unsqueeze_copy", "lift_fresh_copy",
-                           "_unsafe_view"}) {
+  for (const char* name : {"alias_copy", "detach_copy", "view_copy", "_reshape_alias_copy",
+                           "squeeze_copy", "squeeze_copy.dim", "squeeze_copy.dims",
+                           "unsqueeze_copy", "lift_fresh_copy", "_unsafe_view"}) {
     table.add(name, reshaped);
   }
   table.add("view_copy.dtype", view_dtype);

@@ -88,7 +88,8 @@ void Graveyard::sweep(MemoryStats& stats, bool wait) {
   }
 }
 
-Buffer::Buffer(pjrt::Buffer buffer, const TensorType* type, Device& device, const std::string* origin)
+Buffer::Buffer(pjrt::Buffer buffer, const TensorType* type, Device& device,
+               const std::string* origin)
     : buffer_(std::move(buffer)),
       type_(type),
       device_(device),

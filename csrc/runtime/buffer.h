@@ -33,8 +33,9 @@ class LiveBuffers {
   Buffer* head_ = nullptr;
 };
 
-// Buffers that nobody holds but that are still being computed: destroying one of those would wait for
-// it. They go when they are ready, all at a synchronisation, the oldest first when they hold too much.
+// Buffers that nobody holds but that are still being computed: destroying one of those would wait
+// for it. They go when they are ready, all at a synchronisation, the oldest first when they hold
+// too much.
 class Graveyard {
  public:
   void bury(pjrt::Buffer buffer, int64_t bytes, MemoryStats& stats);
@@ -52,9 +53,10 @@ class Graveyard {
 // An immutable value on a device, ready or in flight, counted in the device's memory statistics.
 class Buffer {
  public:
-  // `type` must live for ever (intern_type). `origin` names the call that made the value, for errors
-  // that surface later; it must outlive the buffer too and may be null.
-  Buffer(pjrt::Buffer buffer, const TensorType* type, Device& device, const std::string* origin = nullptr);
+  // `type` must live for ever (intern_type). `origin` names the call that made the value, for
+  // errors that surface later; it must outlive the buffer too and may be null.
+  Buffer(pjrt::Buffer buffer, const TensorType* type, Device& device,
+         const std::string* origin = nullptr);
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer();

@@ -5,8 +5,8 @@
 
 namespace torch_tpu::runtime {
 
-// Bytes and numbers of buffers held on one device. Counters are updated by every allocation, from any
-// thread.
+// Bytes and numbers of buffers held on one device. Counters are updated by every allocation, from
+// any thread.
 class MemoryStats {
  public:
   void allocated(int64_t bytes) {

@@ -110,7 +110,8 @@ ProgramRef compile(const CompileRequest& request) {
       s.unknown_options.insert(name);
     }
   }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   TT_LOG(kInfo, "compiled ", request.name, " in ", seconds * 1e3, " ms");
   auto program = std::make_shared<const Program>(std::move(executable), request);
   std::lock_guard lock(s.mutex);

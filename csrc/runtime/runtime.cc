@@ -33,9 +33,11 @@ int count_tpu_nodes() {
   for (const char* folder : {"/dev", "/dev/vfio"}) {
     for (const auto& entry : fs::directory_iterator(folder, error)) {
       const std::string name = entry.path().filename();
-      const bool accel = std::string_view(folder) == "/dev" && name.starts_with("accel") && name.size() > 5;
-      const bool vfio = std::string_view(folder) == "/dev/vfio" && !name.empty() &&
-                        std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+      const bool accel =
+          std::string_view(folder) == "/dev" && name.starts_with("accel") && name.size() > 5;
+      const bool vfio =
+          std::string_view(folder) == "/dev/vfio" && !name.empty() &&
+          std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
       if (accel || vfio) ++count;
     }
   }
@@ -71,7 +73,8 @@ pjrt::Client start_client(const PluginChoice& choice, Capabilities& capabilities
   capabilities.api_minor = plugin->api_version().minor;
   capabilities.is_cpu = capabilities.platform_name == "cpu";
   capabilities.dense_row_major = capabilities.is_cpu;
-  capabilities.host_pointers = capabilities.is_cpu && TT_PJRT_HAS(plugin->api(), PJRT_Buffer_UnsafePointer);
+  capabilities.host_pointers =
+      capabilities.is_cpu && TT_PJRT_HAS(plugin->api(), PJRT_Buffer_UnsafePointer);
   return client;
 }
 
@@ -81,8 +84,8 @@ void Device::out_of_memory(int64_t bytes) {
   graveyard_.sweep(memory_, /*wait=*/true);
   if (memory_.current_bytes.load() + bytes <= memory_.limit) return;
   memory_.out_of_memory.fetch_add(1);
-  fail(ErrorKind::kOutOfMemory, "TPU out of memory. Tried to allocate ", format_byte_size(bytes), ". tpu:", index_,
-       " has a total capacity of ", format_byte_size(memory_.limit), " of which ",
+  fail(ErrorKind::kOutOfMemory, "TPU out of memory. Tried to allocate ", format_byte_size(bytes),
+       ". tpu:", index_, " has a total capacity of ", format_byte_size(memory_.limit), " of which ",
        format_byte_size(std::max<int64_t>(0, memory_.limit - memory_.current_bytes)), " is free; ",
        format_byte_size(memory_.current_bytes), " is held by ", memory_.current_buffers.load(),
        " buffers of this process (peak ", format_byte_size(memory_.peak_bytes),
@@ -111,10 +114,12 @@ int Runtime::device_count() {
 }
 
 Runtime& Runtime::get() {
-  if (Runtime* r = instance.load(std::memory_order_acquire)) [[likely]] return *r;
+  if (Runtime* r = instance.load(std::memory_order_acquire)) [[likely]]
+    return *r;
   if (bad_fork.load()) {
     fail(ErrorKind::kUnavailable,
-         "Cannot re-initialize TPU in forked subprocess. To use TPU with multiprocessing, you must use the 'spawn' "
+         "Cannot re-initialize TPU in forked subprocess. To use TPU with multiprocessing, you must "
+         "use the 'spawn' "
          "start method");
   }
   check_environment();
@@ -137,15 +142,16 @@ Runtime::Runtime(PluginChoice choice) : client_(start_client(choice, capabilitie
   const auto limit = env<EnvVar::kMemoryLimit>();
   for (const pjrt::Device& device : client_.devices()) {
     Device& d = devices_.emplace_back(index++, device, capabilities_);
-    if (const auto stats = device.memory_stats(); stats && stats->bytes_limit) d.memory().limit = *stats->bytes_limit;
+    if (const auto stats = device.memory_stats(); stats && stats->bytes_limit)
+      d.memory().limit = *stats->bytes_limit;
     if (limit && capabilities_.is_cpu) d.memory().limit = *limit;
   }
   TT_CHECK(!devices_.empty(), kUnavailable, "the PJRT plugin ", choice.path, " offers no device");
 }
 
 Device& Runtime::device(int index) {
-  TT_CHECK(index >= 0 && index < num_devices(), kInvalidArgument, "TPU error: invalid device ordinal ", index, ": there are ",
-           num_devices(), " devices");
+  TT_CHECK(index >= 0 && index < num_devices(), kInvalidArgument,
+           "TPU error: invalid device ordinal ", index, ": there are ", num_devices(), " devices");
   return devices_[static_cast<size_t>(index)];
 }
 
@@ -197,8 +203,9 @@ PJRT_Buffer_Type buffer_type(DType dtype) {
 
 BufferRef Runtime::to_device(const void* data, const TensorType* type, Device& device) {
   device.reserve(type->numel() * byte_size(type->dtype));
-  pjrt::TransferredBuffer t = client_.buffer_from_host(data, buffer_type(type->dtype), type->shape, {}, device.raw(),
-                                                       pjrt::HostBufferSemantics::kImmutableOnlyDuringCall);
+  pjrt::TransferredBuffer t =
+      client_.buffer_from_host(data, buffer_type(type->dtype), type->shape, {}, device.raw(),
+                               pjrt::HostBufferSemantics::kImmutableOnlyDuringCall);
   return std::make_shared<Buffer>(std::move(t.buffer), type, device);
 }
 

@@ -17,9 +17,9 @@ namespace torch_tpu::runtime {
 
 // What a plugin can do, asked once; nothing above this layer asks for a platform by name.
 struct Capabilities {
-  bool is_cpu = false;            // forms and options of XLA's CPU compiler
-  bool dense_row_major = false;   // buffers are dense and take any shape of equal bytes
-  bool host_pointers = false;     // device memory can be read by the host once ready
+  bool is_cpu = false;                  // forms and options of XLA's CPU compiler
+  bool dense_row_major = false;         // buffers are dense and take any shape of equal bytes
+  bool host_pointers = false;           // device memory can be read by the host once ready
   bool complete_debug_options = false;  // per-compile switches that need the plugin's own defaults
   std::string platform_name;
   std::string platform_version;
@@ -43,7 +43,8 @@ class Device {
   // Throws Error(kOutOfMemory) with a breakdown when `bytes` more would pass the device's limit,
   // once dead buffers are gone.
   void reserve(int64_t bytes) {
-    if (memory_.current_bytes.load(std::memory_order_relaxed) + bytes > memory_.limit) [[unlikely]] {
+    if (memory_.current_bytes.load(std::memory_order_relaxed) + bytes > memory_.limit)
+        [[unlikely]] {
       out_of_memory(bytes);
     }
   }

@@ -30,7 +30,8 @@ Cache& cache() {
 }
 
 size_t slot_of(const ScalarBits& b, int device) {
-  uint64_t h = (b.low ^ (static_cast<uint64_t>(b.dtype) << 56) ^ static_cast<uint64_t>(device)) * 0x9E3779B97F4A7C15ull;
+  uint64_t h = (b.low ^ (static_cast<uint64_t>(b.dtype) << 56) ^ static_cast<uint64_t>(device)) *
+               0x9E3779B97F4A7C15ull;
   h ^= b.high * 0xC2B2AE3D27D4EB4Full;
   return (h >> 40) % kEntries;
 }
@@ -47,8 +48,9 @@ ScalarBits scalar_bits(DType dtype, std::complex<double> value) {
       bits.low = std::bit_cast<uint64_t>(value.real());
       return bits;
     case DType::kC64:
-      bits.low = std::bit_cast<uint32_t>(static_cast<float>(value.real())) |
-                 (static_cast<uint64_t>(std::bit_cast<uint32_t>(static_cast<float>(value.imag()))) << 32);
+      bits.low =
+          std::bit_cast<uint32_t>(static_cast<float>(value.real())) |
+          (static_cast<uint64_t>(std::bit_cast<uint32_t>(static_cast<float>(value.imag()))) << 32);
       return bits;
     case DType::kC128:
       bits.low = std::bit_cast<uint64_t>(value.real());
@@ -60,7 +62,8 @@ ScalarBits scalar_bits(DType dtype, std::complex<double> value) {
 }
 
 ScalarBits scalar_bits(DType dtype, int64_t value) {
-  if (is_float(dtype) || is_complex(dtype)) return scalar_bits(dtype, std::complex<double>(static_cast<double>(value)));
+  if (is_float(dtype) || is_complex(dtype))
+    return scalar_bits(dtype, std::complex<double>(static_cast<double>(value)));
   TT_CHECK(is_integral(dtype), kInternal, "no scalar of this type");
   ScalarBits bits{dtype};
   bits.low = static_cast<uint64_t>(is_bool(dtype) ? value != 0 : value);

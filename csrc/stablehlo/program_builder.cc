@@ -11,7 +11,8 @@
 namespace torch_tpu::stablehlo {
 namespace {
 
-[[noreturn]] void bad(std::string_view op, std::string_view constraint, std::span<const Value> operands = {}) {
+[[noreturn]] void bad(std::string_view op, std::string_view constraint,
+                      std::span<const Value> operands = {}) {
   std::string text = "stablehlo." + std::string(op) + ": " + std::string(constraint);
   if (!operands.empty()) {
     text += "; operands";
@@ -50,7 +51,8 @@ std::string hex_bits(DType dtype, double value) {
                     static_cast<unsigned long long>(std::bit_cast<uint64_t>(value)));
       return buffer;
     case DType::kF32:
-      std::snprintf(buffer, sizeof buffer, "0x%08X", std::bit_cast<uint32_t>(static_cast<float>(value)));
+      std::snprintf(buffer, sizeof buffer, "0x%08X",
+                    std::bit_cast<uint32_t>(static_cast<float>(value)));
       return buffer;
     default:
       bad("constant", "no bit pattern for this type");
@@ -108,7 +110,9 @@ std::string_view compare_name(Compare c) {
 }
 
 std::string precision_config(Precision p) {
-  const char* name = p == Precision::kDefault ? "DEFAULT" : p == Precision::kHigh ? "HIGH" : "HIGHEST";
+  const char* name = p == Precision::kDefault ? "DEFAULT"
+                     : p == Precision::kHigh  ? "HIGH"
+                                              : "HIGHEST";
   std::string one = std::string("#stablehlo<precision ") + name + ">";
   return "precision_config = [" + one + ", " + one + "]";
 }
@@ -193,13 +197,16 @@ std::string int_literal(DType dtype, int64_t value) {
   }
 }
 
-int64_t dilated(int64_t size, int64_t dilation) { return size == 0 ? 0 : (size - 1) * dilation + 1; }
+int64_t dilated(int64_t size, int64_t dilation) {
+  return size == 0 ? 0 : (size - 1) * dilation + 1;
+}
 
 int64_t at_or(const std::vector<int64_t>& v, size_t i, int64_t fallback) {
   return v.empty() ? fallback : v[i];
 }
 
-std::string padding_attribute(const std::vector<int64_t>& low, const std::vector<int64_t>& high, size_t n) {
+std::string padding_attribute(const std::vector<int64_t>& low, const std::vector<int64_t>& high,
+                              size_t n) {
   std::string out = "padding = dense<";
   if (n == 0) return out + "> : tensor<0x2xi64>";
   out += "[";
@@ -230,7 +237,9 @@ Value ProgramBuilder::parameter(const TensorType& type) {
   return v;
 }
 
-void ProgramBuilder::alias_parameter(size_t parameter, size_t output) { aliases_.at(parameter) = output; }
+void ProgramBuilder::alias_parameter(size_t parameter, size_t output) {
+  aliases_.at(parameter) = output;
+}
 
 std::string ProgramBuilder::finish(const Values& results) {
   std::string out = "module @program {\n  func.func public @main(";
@@ -315,12 +324,13 @@ Values ProgramBuilder::emit(std::string_view op, std::span<const Value> operands
   return values;
 }
 
-Value ProgramBuilder::emit1(std::string_view op, std::span<const Value> operands, const TensorType& result,
-                            std::string_view attributes) {
+Value ProgramBuilder::emit1(std::string_view op, std::span<const Value> operands,
+                            const TensorType& result, std::string_view attributes) {
   return emit(op, operands, std::span(&result, 1), attributes)[0];
 }
 
-std::string ProgramBuilder::region(std::span<const TensorType> types, const Region& body, Values* results) {
+std::string ProgramBuilder::region(std::span<const TensorType> types, const Region& body,
+                                   Values* results) {
   std::string saved;
   saved.swap(body_);
   ++region_depth_;
@@ -394,7 +404,8 @@ Value ProgramBuilder::constant_int(DType dtype, int64_t value, const Shape& shap
   return it->second;
 }
 
-Value ProgramBuilder::constant_complex(DType dtype, std::complex<double> value, const Shape& shape) {
+Value ProgramBuilder::constant_complex(DType dtype, std::complex<double> value,
+                                       const Shape& shape) {
   if (!is_complex(dtype)) bad("constant", "constant_complex needs a complex type");
   TensorType type{dtype, shape};
   const DType part = real_of(dtype);
@@ -406,13 +417,15 @@ Value ProgramBuilder::constant_complex(DType dtype, std::complex<double> value, 
   return it->second;
 }
 
-Value ProgramBuilder::constant_list(DType dtype, std::span<const int64_t> values, const Shape& shape) {
+Value ProgramBuilder::constant_list(DType dtype, std::span<const int64_t> values,
+                                    const Shape& shape) {
   const auto n = static_cast<int64_t>(values.size());
   TensorType type{dtype, {n}};
   std::string attribute = "value = dense<[";
   for (size_t i = 0; i < values.size(); ++i) {
     if (i != 0) attribute += ", ";
-    attribute += is_float(dtype) ? float_literal(dtype, static_cast<double>(values[i])) : int_literal(dtype, values[i]);
+    attribute += is_float(dtype) ? float_literal(dtype, static_cast<double>(values[i]))
+                                 : int_literal(dtype, values[i]);
   }
   attribute += "]> : " + to_string(type);
   if (n == 0) attribute = "value = dense<> : " + to_string(type);
@@ -420,7 +433,8 @@ Value ProgramBuilder::constant_list(DType dtype, std::span<const int64_t> values
   return shape.empty() ? v : reshape(v, shape);
 }
 
-Value ProgramBuilder::constant_floats(DType dtype, std::span<const double> values, const Shape& shape) {
+Value ProgramBuilder::constant_floats(DType dtype, std::span<const double> values,
+                                      const Shape& shape) {
   const auto n = static_cast<int64_t>(values.size());
   TensorType type{dtype, {n}};
   std::string attribute = "value = dense<[";
@@ -440,7 +454,8 @@ Value ProgramBuilder::iota(const TensorType& type, int64_t dim) {
 }
 
 Value ProgramBuilder::min_value(DType dtype, const Shape& shape) {
-  return is_float(dtype) ? constant(dtype, lowest(dtype), shape) : constant_int(dtype, int_min(dtype), shape);
+  return is_float(dtype) ? constant(dtype, lowest(dtype), shape)
+                         : constant_int(dtype, int_min(dtype), shape);
 }
 
 Value ProgramBuilder::max_value(DType dtype, const Shape& shape) {
@@ -466,11 +481,14 @@ Value ProgramBuilder::nan(DType dtype, const Shape& shape) {
 
 // --- elementwise
 
-Value ProgramBuilder::unary(std::string_view op, Value x) { return emit1(op, std::span(&x, 1), x.type()); }
+Value ProgramBuilder::unary(std::string_view op, Value x) {
+  return emit1(op, std::span(&x, 1), x.type());
+}
 
 Value ProgramBuilder::binary(std::string_view op, Value x, Value y) {
   const Value operands[] = {x, y};
-  if (!x.defined() || !y.defined() || x.type() != y.type()) bad(op, "operands must have one type", operands);
+  if (!x.defined() || !y.defined() || x.type() != y.type())
+    bad(op, "operands must have one type", operands);
   return emit1(op, operands, x.type());
 }
 
@@ -540,8 +558,12 @@ Value ProgramBuilder::and_(Value x, Value y) { return binary("and", x, y); }
 Value ProgramBuilder::or_(Value x, Value y) { return binary("or", x, y); }
 Value ProgramBuilder::xor_(Value x, Value y) { return binary("xor", x, y); }
 Value ProgramBuilder::shift_left(Value x, Value y) { return binary("shift_left", x, y); }
-Value ProgramBuilder::shift_right_arithmetic(Value x, Value y) { return binary("shift_right_arithmetic", x, y); }
-Value ProgramBuilder::shift_right_logical(Value x, Value y) { return binary("shift_right_logical", x, y); }
+Value ProgramBuilder::shift_right_arithmetic(Value x, Value y) {
+  return binary("shift_right_arithmetic", x, y);
+}
+Value ProgramBuilder::shift_right_logical(Value x, Value y) {
+  return binary("shift_right_logical", x, y);
+}
 Value ProgramBuilder::atan2(Value x, Value y) { return binary("atan2", x, y); }
 
 Value ProgramBuilder::compare(Value x, Value y, Compare direction, bool total_order) {
@@ -569,7 +591,8 @@ Value ProgramBuilder::select(Value pred, Value on_true, Value on_false) {
 
 Value ProgramBuilder::clamp(Value low, Value x, Value high) {
   const Value operands[] = {low, x, high};
-  if (low.dtype() != x.dtype() || high.dtype() != x.dtype()) bad("clamp", "(C3) one element type", operands);
+  if (low.dtype() != x.dtype() || high.dtype() != x.dtype())
+    bad("clamp", "(C3) one element type", operands);
   return emit1("clamp", operands, x.type());
 }
 
@@ -596,7 +619,8 @@ Value ProgramBuilder::bitcast_convert(Value x, DType dtype) {
     shape.push_back(from / to);
   } else if (from < to) {
     if (shape.empty() || shape.back() != to / from) {
-      bad("bitcast_convert", "(C1) the last dimension holds the narrower elements", std::span(&x, 1));
+      bad("bitcast_convert", "(C1) the last dimension holds the narrower elements",
+          std::span(&x, 1));
     }
     shape.pop_back();
   }
@@ -636,7 +660,8 @@ Value ProgramBuilder::transpose(Value x, std::span<const int64_t> permutation) {
     shape[i] = x.dim(p);
   }
   if (identity) return x;
-  return emit1("transpose", std::span(&x, 1), {x.dtype(), shape}, "permutation = " + i64_array(permutation));
+  return emit1("transpose", std::span(&x, 1), {x.dtype(), shape},
+               "permutation = " + i64_array(permutation));
 }
 
 Value ProgramBuilder::broadcast_in_dim(Value x, const Shape& shape, std::span<const int64_t> dims) {
@@ -668,7 +693,9 @@ Value ProgramBuilder::slice(Value x, std::span<const int64_t> start, std::span<c
   for (size_t i = 0; i < start.size(); ++i) {
     const int64_t d = x.dim(static_cast<int64_t>(i));
     if (start[i] < 0 || limit[i] < start[i] || limit[i] > d || strides[i] <= 0) {
-      bad("slice", "(C3, C4) 0 <= start <= limit <= dim, 0 < stride: start " + list(start) + " limit " + list(limit),
+      bad("slice",
+          "(C3, C4) 0 <= start <= limit <= dim, 0 < stride: start " + list(start) + " limit " +
+              list(limit),
           std::span(&x, 1));
     }
     shape[i] = (limit[i] - start[i] + strides[i] - 1) / strides[i];
@@ -680,7 +707,8 @@ Value ProgramBuilder::slice(Value x, std::span<const int64_t> start, std::span<c
                    ", strides = " + i64_array(strides));
 }
 
-Value ProgramBuilder::slice_dim(Value x, int64_t dim, int64_t start, int64_t limit, int64_t stride) {
+Value ProgramBuilder::slice_dim(Value x, int64_t dim, int64_t start, int64_t limit,
+                                int64_t stride) {
   Shape low(static_cast<size_t>(x.rank()), 0);
   Shape high = x.shape();
   Shape step(static_cast<size_t>(x.rank()), 1);
@@ -691,10 +719,12 @@ Value ProgramBuilder::slice_dim(Value x, int64_t dim, int64_t start, int64_t lim
   return slice(x, low, high, step);
 }
 
-Value ProgramBuilder::dynamic_slice(Value x, std::span<const Value> start, std::span<const int64_t> sizes) {
+Value ProgramBuilder::dynamic_slice(Value x, std::span<const Value> start,
+                                    std::span<const int64_t> sizes) {
   Values operands = {x};
   operands.insert(operands.end(), start.begin(), start.end());
-  if (static_cast<int64_t>(start.size()) != x.rank()) bad("dynamic_slice", "(C2) one start per dimension", operands);
+  if (static_cast<int64_t>(start.size()) != x.rank())
+    bad("dynamic_slice", "(C2) one start per dimension", operands);
   return emit1("dynamic_slice", operands, {x.dtype(), Shape(sizes.begin(), sizes.end())},
                "slice_sizes = " + i64_array(sizes));
 }
@@ -703,7 +733,8 @@ Value ProgramBuilder::dynamic_update_slice(Value x, Value update, std::span<cons
   Values operands = {x, update};
   operands.insert(operands.end(), start.begin(), start.end());
   if (x.dtype() != update.dtype() || x.rank() != update.rank()) {
-    bad("dynamic_update_slice", "(C2, C3) update has the operand's element type and rank", operands);
+    bad("dynamic_update_slice", "(C2, C3) update has the operand's element type and rank",
+        operands);
   }
   return emit1("dynamic_update_slice", operands, x.type());
 }
@@ -716,30 +747,34 @@ Value ProgramBuilder::concatenate(std::span<const Value> xs, int64_t dim) {
   shape.at(d) = 0;
   for (const Value& x : xs) {
     Shape other = x.shape();
-    if (other.size() != shape.size() || x.dtype() != xs[0].dtype()) bad("concatenate", "(C1, C2) one rank and element type", xs);
+    if (other.size() != shape.size() || x.dtype() != xs[0].dtype())
+      bad("concatenate", "(C1, C2) one rank and element type", xs);
     const int64_t n = other[d];
     other[d] = shape[d];
     if (other != shape) bad("concatenate", "(C2) equal shapes but for the dimension", xs);
     shape[d] += n;
   }
-  return emit1("concatenate", xs, {xs[0].dtype(), shape}, "dimension = " + std::to_string(d) + " : i64");
+  return emit1("concatenate", xs, {xs[0].dtype(), shape},
+               "dimension = " + std::to_string(d) + " : i64");
 }
 
-Value ProgramBuilder::pad(Value x, Value value, std::span<const int64_t> low, std::span<const int64_t> high,
-                          std::span<const int64_t> interior) {
+Value ProgramBuilder::pad(Value x, Value value, std::span<const int64_t> low,
+                          std::span<const int64_t> high, std::span<const int64_t> interior) {
   std::vector<int64_t> zeros;
   if (interior.empty()) {
     zeros.assign(low.size(), 0);
     interior = zeros;
   }
   const Value operands[] = {x, value};
-  if (x.dtype() != value.dtype() || value.rank() != 0) bad("pad", "(C1) padding value is a scalar of the type", operands);
+  if (x.dtype() != value.dtype() || value.rank() != 0)
+    bad("pad", "(C1) padding value is a scalar of the type", operands);
   Shape shape(low.size());
   bool identity = true;
   for (size_t i = 0; i < low.size(); ++i) {
     const int64_t d = x.dim(static_cast<int64_t>(i));
     shape[i] = d + low[i] + high[i] + std::max<int64_t>(d - 1, 0) * interior[i];
-    if (shape[i] < 0 || interior[i] < 0) bad("pad", "(C3, C4) non-negative result and interior padding", operands);
+    if (shape[i] < 0 || interior[i] < 0)
+      bad("pad", "(C3, C4) non-negative result and interior padding", operands);
     identity &= low[i] == 0 && high[i] == 0 && interior[i] == 0;
   }
   if (identity) return x;
@@ -755,7 +790,8 @@ Value ProgramBuilder::reverse(Value x, std::span<const int64_t> dims) {
 
 Value ProgramBuilder::set_dimension_size(Value x, Value size, int64_t dim) {
   const Value operands[] = {x, size};
-  return emit1("set_dimension_size", operands, x.type(), "dimension = " + std::to_string(dim) + " : i64");
+  return emit1("set_dimension_size", operands, x.type(),
+               "dimension = " + std::to_string(dim) + " : i64");
 }
 
 // --- indexing
@@ -765,7 +801,9 @@ Value ProgramBuilder::gather(Value operand, Value indices, const GatherDims& d) 
   if (d.index_vector_dim < indices.rank()) batch.erase(batch.begin() + d.index_vector_dim);
   Shape offset;
   for (int64_t i = 0; i < operand.rank(); ++i) {
-    auto has = [i](const std::vector<int64_t>& v) { return std::find(v.begin(), v.end(), i) != v.end(); };
+    auto has = [i](const std::vector<int64_t>& v) {
+      return std::find(v.begin(), v.end(), i) != v.end();
+    };
     if (!has(d.collapsed_slice_dims) && !has(d.operand_batching_dims)) {
       offset.push_back(d.slice_sizes.at(static_cast<size_t>(i)));
     }
@@ -774,7 +812,8 @@ Value ProgramBuilder::gather(Value operand, Value indices, const GatherDims& d) 
   size_t next_batch = 0;
   size_t next_offset = 0;
   for (size_t i = 0; i < shape.size(); ++i) {
-    const bool is_offset = std::find(d.offset_dims.begin(), d.offset_dims.end(), static_cast<int64_t>(i)) != d.offset_dims.end();
+    const bool is_offset = std::find(d.offset_dims.begin(), d.offset_dims.end(),
+                                     static_cast<int64_t>(i)) != d.offset_dims.end();
     shape[i] = is_offset ? offset.at(next_offset++) : batch.at(next_batch++);
   }
   std::string attributes = "dimension_numbers = #stablehlo.gather<";
@@ -789,16 +828,19 @@ Value ProgramBuilder::gather(Value operand, Value indices, const GatherDims& d) 
   field("operand_batching_dims", d.operand_batching_dims);
   field("start_indices_batching_dims", d.start_indices_batching_dims);
   field("start_index_map", d.start_index_map);
-  attributes += std::string(first ? "" : ", ") + "index_vector_dim = " + std::to_string(d.index_vector_dim) +
+  attributes += std::string(first ? "" : ", ") +
+                "index_vector_dim = " + std::to_string(d.index_vector_dim) +
                 ">, slice_sizes = " + i64_array(d.slice_sizes) +
                 ", indices_are_sorted = " + (d.indices_are_sorted ? "true" : "false");
   const Value operands[] = {operand, indices};
   return emit1("gather", operands, {operand.dtype(), shape}, attributes);
 }
 
-Value ProgramBuilder::scatter(Value operand, Value indices, Value updates, const ScatterDims& d, Combiner combiner) {
+Value ProgramBuilder::scatter(Value operand, Value indices, Value updates, const ScatterDims& d,
+                              Combiner combiner) {
   const Value operands[] = {operand, indices, updates};
-  if (operand.dtype() != updates.dtype()) bad("scatter", "(C1) updates have the operand's element type", operands);
+  if (operand.dtype() != updates.dtype())
+    bad("scatter", "(C1) updates have the operand's element type", operands);
   std::string attributes = "scatter_dimension_numbers = #stablehlo.scatter<";
   bool first = true;
   auto field = [&](const char* name, const std::vector<int64_t>& v) {
@@ -811,23 +853,26 @@ Value ProgramBuilder::scatter(Value operand, Value indices, Value updates, const
   field("input_batching_dims", d.input_batching_dims);
   field("scatter_indices_batching_dims", d.scatter_indices_batching_dims);
   field("scatter_dims_to_operand_dims", d.scatter_dims_to_operand_dims);
-  attributes += std::string(first ? "" : ", ") + "index_vector_dim = " + std::to_string(d.index_vector_dim) +
+  attributes += std::string(first ? "" : ", ") +
+                "index_vector_dim = " + std::to_string(d.index_vector_dim) +
                 ">, indices_are_sorted = " + (d.indices_are_sorted ? "true" : "false") +
                 ", unique_indices = " + (d.unique_indices ? "true" : "false");
   const TensorType scalar{operand.dtype(), {}};
   const TensorType types[] = {scalar, scalar};
   const std::string body = region(types, combiner_region(combiner));
-  return emit("scatter", operands, std::span(&operand.type(), 1), attributes, std::span(&body, 1))[0];
+  return emit("scatter", operands, std::span(&operand.type(), 1), attributes,
+              std::span(&body, 1))[0];
 }
 
 // --- reductions
 
-Value ProgramBuilder::reduce(Value x, Value init, std::span<const int64_t> dims, Combiner combiner) {
+Value ProgramBuilder::reduce(Value x, Value init, std::span<const int64_t> dims,
+                             Combiner combiner) {
   return reduce(std::span(&x, 1), std::span(&init, 1), dims, combiner_region(combiner))[0];
 }
 
-Values ProgramBuilder::reduce(std::span<const Value> xs, std::span<const Value> inits, std::span<const int64_t> dims,
-                              const Region& body) {
+Values ProgramBuilder::reduce(std::span<const Value> xs, std::span<const Value> inits,
+                              std::span<const int64_t> dims, const Region& body) {
   std::vector<TensorType> block;
   std::vector<TensorType> results;
   Values operands(xs.begin(), xs.end());
@@ -847,7 +892,8 @@ Values ProgramBuilder::reduce(std::span<const Value> xs, std::span<const Value> 
     }
   }
   for (size_t i = 0; i < xs.size(); ++i) {
-    if (xs[i].dtype() != inits[i].dtype()) bad("reduce", "(C2) initial value has the input's element type", operands);
+    if (xs[i].dtype() != inits[i].dtype())
+      bad("reduce", "(C2) initial value has the input's element type", operands);
   }
   const std::string text = region(block, body);
   return emit("reduce", operands, results, "dimensions = " + i64_array(dims), std::span(&text, 1));
@@ -858,7 +904,8 @@ namespace {
 Shape windowed_shape(const Shape& shape, const WindowDims& w) {
   Shape out(shape.size());
   for (size_t i = 0; i < shape.size(); ++i) {
-    const int64_t input = dilated(shape[i], at_or(w.base_dilation, i, 1)) + at_or(w.pad_low, i, 0) + at_or(w.pad_high, i, 0);
+    const int64_t input = dilated(shape[i], at_or(w.base_dilation, i, 1)) + at_or(w.pad_low, i, 0) +
+                          at_or(w.pad_high, i, 0);
     const int64_t window = dilated(w.window[i], at_or(w.window_dilation, i, 1));
     out[i] = input == 0 || window > input ? 0 : (input - window) / at_or(w.strides, i, 1) + 1;
   }
@@ -866,7 +913,8 @@ Shape windowed_shape(const Shape& shape, const WindowDims& w) {
 }
 
 std::string window_attributes(const WindowDims& w, size_t n) {
-  return "window_dimensions = " + i64_array(w.window) + ", window_strides = " + i64_array(ones_if_empty(w.strides, n)) +
+  return "window_dimensions = " + i64_array(w.window) +
+         ", window_strides = " + i64_array(ones_if_empty(w.strides, n)) +
          ", base_dilations = " + i64_array(ones_if_empty(w.base_dilation, n)) +
          ", window_dilations = " + i64_array(ones_if_empty(w.window_dilation, n)) + ", " +
          padding_attribute(w.pad_low, w.pad_high, n);
@@ -874,34 +922,39 @@ std::string window_attributes(const WindowDims& w, size_t n) {
 
 }  // namespace
 
-Value ProgramBuilder::reduce_window(Value x, Value init, const WindowDims& window, Combiner combiner) {
+Value ProgramBuilder::reduce_window(Value x, Value init, const WindowDims& window,
+                                    Combiner combiner) {
   return reduce_window(std::span(&x, 1), std::span(&init, 1), window, combiner_region(combiner))[0];
 }
 
-Values ProgramBuilder::reduce_window(std::span<const Value> xs, std::span<const Value> inits, const WindowDims& window,
-                                     const Region& body) {
+Values ProgramBuilder::reduce_window(std::span<const Value> xs, std::span<const Value> inits,
+                                     const WindowDims& window, const Region& body) {
   Values operands(xs.begin(), xs.end());
   operands.insert(operands.end(), inits.begin(), inits.end());
   std::vector<TensorType> block;
   std::vector<TensorType> results;
   const auto n = static_cast<size_t>(xs[0].rank());
-  if (window.window.size() != n) bad("reduce_window", "(C4) one window size per dimension", operands);
+  if (window.window.size() != n)
+    bad("reduce_window", "(C4) one window size per dimension", operands);
   for (const Value& x : xs) results.push_back({x.dtype(), windowed_shape(x.shape(), window)});
   for (int k = 0; k < 2; ++k) {
     for (const Value& init : inits) block.push_back(init.type());
   }
   const std::string text = region(block, body);
-  return emit("reduce_window", operands, results, window_attributes(window, n), std::span(&text, 1));
+  return emit("reduce_window", operands, results, window_attributes(window, n),
+              std::span(&text, 1));
 }
 
-Value ProgramBuilder::select_and_scatter(Value operand, Value source, Value init, const WindowDims& window,
-                                         Compare select, Combiner scatter) {
+Value ProgramBuilder::select_and_scatter(Value operand, Value source, Value init,
+                                         const WindowDims& window, Compare select,
+                                         Combiner scatter) {
   const Value operands[] = {operand, source, init};
   const auto n = static_cast<size_t>(operand.rank());
   const TensorType scalar{operand.dtype(), {}};
   const TensorType types[] = {scalar, scalar};
   const std::string regions[] = {
-      region(types, [&](std::span<const Value> a) -> Values { return {compare(a[0], a[1], select)}; }),
+      region(types,
+             [&](std::span<const Value> a) -> Values { return {compare(a[0], a[1], select)}; }),
       region(types, combiner_region(scatter))};
   return emit("select_and_scatter", operands, std::span(&operand.type(), 1),
               "window_dimensions = " + i64_array(window.window) +
@@ -910,7 +963,8 @@ Value ProgramBuilder::select_and_scatter(Value operand, Value source, Value init
               regions)[0];
 }
 
-Values ProgramBuilder::sort(std::span<const Value> xs, int64_t dim, bool stable, const Region& comparator) {
+Values ProgramBuilder::sort(std::span<const Value> xs, int64_t dim, bool stable,
+                            const Region& comparator) {
   std::vector<TensorType> block;
   std::vector<TensorType> results;
   for (const Value& x : xs) {
@@ -928,7 +982,8 @@ Values ProgramBuilder::sort(std::span<const Value> xs, int64_t dim, bool stable,
 
 Values ProgramBuilder::top_k(Value x, int64_t k) {
   Shape shape = x.shape();
-  if (shape.empty() || k > shape.back()) bad("top_k", "k exceeds the last dimension", std::span(&x, 1));
+  if (shape.empty() || k > shape.back())
+    bad("top_k", "k exceeds the last dimension", std::span(&x, 1));
   shape.back() = k;
   const TensorType results[] = {{x.dtype(), shape}, {DType::kS32, shape}};
   return emit("chlo.top_k", std::span(&x, 1), results, "k = " + std::to_string(k) + " : i64");
@@ -936,12 +991,16 @@ Values ProgramBuilder::top_k(Value x, int64_t k) {
 
 // --- contractions
 
-Value ProgramBuilder::dot_general(Value lhs, Value rhs, const DotDims& d, DType result, Precision precision) {
+Value ProgramBuilder::dot_general(Value lhs, Value rhs, const DotDims& d, DType result,
+                                  Precision precision) {
   const Value operands[] = {lhs, rhs};
   Shape shape;
-  auto contains = [](const std::vector<int64_t>& v, int64_t i) { return std::find(v.begin(), v.end(), i) != v.end(); };
+  auto contains = [](const std::vector<int64_t>& v, int64_t i) {
+    return std::find(v.begin(), v.end(), i) != v.end();
+  };
   for (size_t i = 0; i < d.lhs_batch.size(); ++i) {
-    if (lhs.dim(d.lhs_batch[i]) != rhs.dim(d.rhs_batch[i])) bad("dot_general", "(C9) batch sizes agree", operands);
+    if (lhs.dim(d.lhs_batch[i]) != rhs.dim(d.rhs_batch[i]))
+      bad("dot_general", "(C9) batch sizes agree", operands);
     shape.push_back(lhs.dim(d.lhs_batch[i]));
   }
   for (size_t i = 0; i < d.lhs_contract.size(); ++i) {
@@ -957,20 +1016,24 @@ Value ProgramBuilder::dot_general(Value lhs, Value rhs, const DotDims& d, DType 
   }
   std::string attributes = "dot_dimension_numbers = #stablehlo.dot<";
   if (!d.lhs_batch.empty()) {
-    attributes += "lhs_batching_dimensions = " + list(d.lhs_batch) + ", rhs_batching_dimensions = " + list(d.rhs_batch) + ", ";
+    attributes += "lhs_batching_dimensions = " + list(d.lhs_batch) +
+                  ", rhs_batching_dimensions = " + list(d.rhs_batch) + ", ";
   }
   attributes += "lhs_contracting_dimensions = " + list(d.lhs_contract) +
-                ", rhs_contracting_dimensions = " + list(d.rhs_contract) + ">, " + precision_config(precision);
+                ", rhs_contracting_dimensions = " + list(d.rhs_contract) + ">, " +
+                precision_config(precision);
   return emit1("dot_general", operands, {result, shape}, attributes);
 }
 
-Value ProgramBuilder::convolution(Value input, Value kernel, const ConvDims& d, DType result, Precision precision) {
+Value ProgramBuilder::convolution(Value input, Value kernel, const ConvDims& d, DType result,
+                                  Precision precision) {
   const Value operands[] = {input, kernel};
   const size_t n = d.input_spatial.size();
   Shape shape(n + 2);
   shape.at(static_cast<size_t>(d.output_batch)) = input.dim(d.input_batch) / d.batch_groups;
   shape.at(static_cast<size_t>(d.output_feature)) = kernel.dim(d.kernel_output_feature);
-  auto letters = [n](int64_t a, const char* an, int64_t b, const char* bn, const std::vector<int64_t>& spatial) {
+  auto letters = [n](int64_t a, const char* an, int64_t b, const char* bn,
+                     const std::vector<int64_t>& spatial) {
     std::vector<std::string> at(n + 2);
     at.at(static_cast<size_t>(a)) = an;
     at.at(static_cast<size_t>(b)) = bn;
@@ -980,27 +1043,34 @@ Value ProgramBuilder::convolution(Value input, Value kernel, const ConvDims& d, 
     return out + "]";
   };
   if (input.dim(d.input_feature) != kernel.dim(d.kernel_input_feature) * d.feature_groups) {
-    bad("convolution", "(C14) input features = kernel input features * feature_group_count", operands);
+    bad("convolution", "(C14) input features = kernel input features * feature_group_count",
+        operands);
   }
   for (size_t i = 0; i < n; ++i) {
-    const int64_t in = dilated(input.dim(d.input_spatial[i]), at_or(d.lhs_dilation, i, 1)) + at_or(d.pad_low, i, 0) + at_or(d.pad_high, i, 0);
+    const int64_t in = dilated(input.dim(d.input_spatial[i]), at_or(d.lhs_dilation, i, 1)) +
+                       at_or(d.pad_low, i, 0) + at_or(d.pad_high, i, 0);
     const int64_t k = dilated(kernel.dim(d.kernel_spatial[i]), at_or(d.rhs_dilation, i, 1));
-    shape.at(static_cast<size_t>(d.output_spatial[i])) = k > in ? 0 : (in - k) / at_or(d.strides, i, 1) + 1;
+    shape.at(static_cast<size_t>(d.output_spatial[i])) =
+        k > in ? 0 : (in - k) / at_or(d.strides, i, 1) + 1;
   }
-  std::string attributes = "dimension_numbers = #stablehlo.conv<" + letters(d.input_batch, "b", d.input_feature, "f", d.input_spatial) +
-                           "x" + letters(d.kernel_output_feature, "o", d.kernel_input_feature, "i", d.kernel_spatial) + "->" +
-                           letters(d.output_batch, "b", d.output_feature, "f", d.output_spatial) + ">";
+  std::string attributes =
+      "dimension_numbers = #stablehlo.conv<" +
+      letters(d.input_batch, "b", d.input_feature, "f", d.input_spatial) + "x" +
+      letters(d.kernel_output_feature, "o", d.kernel_input_feature, "i", d.kernel_spatial) + "->" +
+      letters(d.output_batch, "b", d.output_feature, "f", d.output_spatial) + ">";
   attributes += ", window_strides = " + i64_array(ones_if_empty(d.strides, n));
   attributes += ", " + padding_attribute(d.pad_low, d.pad_high, n);
   attributes += ", lhs_dilation = " + i64_array(ones_if_empty(d.lhs_dilation, n));
   attributes += ", rhs_dilation = " + i64_array(ones_if_empty(d.rhs_dilation, n));
   if (!d.reversal.empty()) {
     attributes += ", window_reversal = array<i1";
-    for (size_t i = 0; i < n; ++i) attributes += (i == 0 ? ": " : ", ") + std::string(d.reversal[i] ? "true" : "false");
+    for (size_t i = 0; i < n; ++i)
+      attributes += (i == 0 ? ": " : ", ") + std::string(d.reversal[i] ? "true" : "false");
     attributes += ">";
   }
   attributes += ", feature_group_count = " + std::to_string(d.feature_groups) +
-                " : i64, batch_group_count = " + std::to_string(d.batch_groups) + " : i64, " + precision_config(precision);
+                " : i64, batch_group_count = " + std::to_string(d.batch_groups) + " : i64, " +
+                precision_config(precision);
   return emit1("convolution", operands, {result, shape}, attributes);
 }
 
@@ -1027,26 +1097,30 @@ Value ProgramBuilder::fft(Value x, Fft type, std::span<const int64_t> lengths) {
       break;
   }
   return emit1("fft", std::span(&x, 1), result,
-               "fft_type = #stablehlo<fft_type " + std::string(name) + ">, fft_length = " + i64_array(lengths));
+               "fft_type = #stablehlo<fft_type " + std::string(name) +
+                   ">, fft_length = " + i64_array(lengths));
 }
 
 Value ProgramBuilder::cholesky(Value x, bool lower) {
-  return emit1("cholesky", std::span(&x, 1), x.type(), std::string("lower = ") + (lower ? "true" : "false"));
+  return emit1("cholesky", std::span(&x, 1), x.type(),
+               std::string("lower = ") + (lower ? "true" : "false"));
 }
 
-Value ProgramBuilder::triangular_solve(Value a, Value b, bool left_side, bool lower, bool unit_diagonal,
-                                       Transpose transpose) {
+Value ProgramBuilder::triangular_solve(Value a, Value b, bool left_side, bool lower,
+                                       bool unit_diagonal, Transpose transpose) {
   const Value operands[] = {a, b};
   const char* name = transpose == Transpose::kNone        ? "NO_TRANSPOSE"
                      : transpose == Transpose::kTranspose ? "TRANSPOSE"
                                                           : "ADJOINT";
   auto flag = [](bool v) { return std::string(v ? "true" : "false"); };
   return emit1("triangular_solve", operands, b.type(),
-               "left_side = " + flag(left_side) + ", lower = " + flag(lower) + ", unit_diagonal = " +
-                   flag(unit_diagonal) + ", transpose_a = #stablehlo<transpose " + name + ">");
+               "left_side = " + flag(left_side) + ", lower = " + flag(lower) +
+                   ", unit_diagonal = " + flag(unit_diagonal) +
+                   ", transpose_a = #stablehlo<transpose " + name + ">");
 }
 
-Values ProgramBuilder::rng_bit_generator(Value state, const TensorType& type, RngAlgorithm algorithm) {
+Values ProgramBuilder::rng_bit_generator(Value state, const TensorType& type,
+                                         RngAlgorithm algorithm) {
   const char* name = algorithm == RngAlgorithm::kPhilox     ? "PHILOX"
                      : algorithm == RngAlgorithm::kThreeFry ? "THREE_FRY"
                                                             : "DEFAULT";
@@ -1061,16 +1135,20 @@ Values ProgramBuilder::optimization_barrier(std::span<const Value> xs) {
   return emit("optimization_barrier", xs, types);
 }
 
-Value ProgramBuilder::optimization_barrier(Value x) { return optimization_barrier(std::span(&x, 1))[0]; }
+Value ProgramBuilder::optimization_barrier(Value x) {
+  return optimization_barrier(std::span(&x, 1))[0];
+}
 
 Values ProgramBuilder::custom_call(std::string_view target, std::span<const Value> operands,
-                                   std::span<const TensorType> results, std::string_view extra_attributes) {
+                                   std::span<const TensorType> results,
+                                   std::string_view extra_attributes) {
   std::string attributes = "call_target_name = \"" + std::string(target) + "\"";
   if (!extra_attributes.empty()) attributes += ", " + std::string(extra_attributes);
   return emit("custom_call", operands, results, attributes);
 }
 
-Values ProgramBuilder::while_loop(std::span<const Value> init, const Region& condition, const Region& body) {
+Values ProgramBuilder::while_loop(std::span<const Value> init, const Region& condition,
+                                  const Region& body) {
   std::vector<TensorType> types;
   for (const Value& v : init) types.push_back(v.type());
   const std::string regions[] = {region(types, condition), region(types, body)};
@@ -1080,8 +1158,10 @@ Values ProgramBuilder::while_loop(std::span<const Value> init, const Region& con
 Values ProgramBuilder::if_else(Value pred, const std::function<Values()>& on_true,
                                const std::function<Values()>& on_false) {
   Values results;
-  const std::string regions[] = {region({}, [&](std::span<const Value>) { return on_true(); }, &results),
-                                 region({}, [&](std::span<const Value>) { return on_false(); })};
+  const std::string regions[] = {
+      region(
+          {}, [&](std::span<const Value>) { return on_true(); }, &results),
+      region({}, [&](std::span<const Value>) { return on_false(); })};
   std::vector<TensorType> types;
   for (const Value& v : results) types.push_back(v.type());
   return emit("if", std::span(&pred, 1), types, "", regions);

@@ -58,7 +58,8 @@ struct WindowDims {
   std::vector<int64_t> pad_low, pad_high;                                // empty: zeros
 };
 
-// Input [batch, feature, spatial...] by the positions given (StableHLO convolution dimension numbers).
+// Input [batch, feature, spatial...] by the positions given (StableHLO convolution dimension
+// numbers).
 struct ConvDims {
   int64_t input_batch = 0, input_feature = 1;
   std::vector<int64_t> input_spatial;
@@ -86,9 +87,10 @@ struct ScatterDims {
   bool indices_are_sorted = false, unique_indices = false;
 };
 
-// Appends StableHLO operations to one function `main` and prints the module. Every method infers the
-// type of its result and rejects operands that break the constraints of the StableHLO specification
-// with an Error (Internal) naming the operation, the constraint and the operand types.
+// Appends StableHLO operations to one function `main` and prints the module. Every method infers
+// the type of its result and rejects operands that break the constraints of the StableHLO
+// specification with an Error (Internal) naming the operation, the constraint and the operand
+// types.
 class ProgramBuilder {
  public:
   using Region = std::function<Values(std::span<const Value>)>;
@@ -148,15 +150,15 @@ class ProgramBuilder {
   Value real(Value x);
   Value imag(Value x);
   Value complex(Value re, Value im);
-  // chlo functions: erf, erfc, erf_inv, lgamma, digamma, bessel_i1e, acos, asin, atan, acosh, asinh,
-  // atanh, sinh, cosh, is_inf, is_pos_inf, is_neg_inf (the last three give pred).
+  // chlo functions: erf, erfc, erf_inv, lgamma, digamma, bessel_i1e, acos, asin, atan, acosh,
+  // asinh, atanh, sinh, cosh, is_inf, is_pos_inf, is_neg_inf (the last three give pred).
   Value chlo(std::string_view name, Value x);
   Value chlo(std::string_view name, Value x, Value y);  // next_after, zeta, polygamma
 
   Value add(Value x, Value y);
   Value subtract(Value x, Value y);
   Value multiply(Value x, Value y);
-  Value divide(Value x, Value y);  // integers truncate towards zero
+  Value divide(Value x, Value y);     // integers truncate towards zero
   Value remainder(Value x, Value y);  // sign of the dividend
   Value power(Value x, Value y);
   Value maximum(Value x, Value y);
@@ -174,8 +176,10 @@ class ProgramBuilder {
   Value clamp(Value low, Value x, Value high);              // low, high: same shape or scalar
 
   // --- types
-  Value convert(Value x, DType dtype);  // no op when equal; complex to real drops the imaginary part
-  Value bitcast_convert(Value x, DType dtype);  // widths may differ: StableHLO's extra minor dimension
+  Value convert(Value x,
+                DType dtype);  // no op when equal; complex to real drops the imaginary part
+  Value bitcast_convert(Value x,
+                        DType dtype);  // widths may differ: StableHLO's extra minor dimension
   Value reduce_precision(Value x, int exponent_bits, int mantissa_bits);
 
   // --- shapes
@@ -196,15 +200,17 @@ class ProgramBuilder {
 
   // --- indexing
   Value gather(Value operand, Value indices, const GatherDims& dims);
-  Value scatter(Value operand, Value indices, Value updates, const ScatterDims& dims, Combiner combiner);
+  Value scatter(Value operand, Value indices, Value updates, const ScatterDims& dims,
+                Combiner combiner);
 
   // --- reductions; `init` are scalars
   Value reduce(Value x, Value init, std::span<const int64_t> dims, Combiner combiner);
-  Values reduce(std::span<const Value> xs, std::span<const Value> inits, std::span<const int64_t> dims,
+  Values reduce(std::span<const Value> xs, std::span<const Value> inits,
+                std::span<const int64_t> dims,
                 const Region& body);  // body: 2n scalars (accumulators, elements) -> n scalars
   Value reduce_window(Value x, Value init, const WindowDims& window, Combiner combiner);
-  Values reduce_window(std::span<const Value> xs, std::span<const Value> inits, const WindowDims& window,
-                       const Region& body);
+  Values reduce_window(std::span<const Value> xs, std::span<const Value> inits,
+                       const WindowDims& window, const Region& body);
   // select picks the window element (pred of two scalars), scatter adds.
   Value select_and_scatter(Value operand, Value source, Value init, const WindowDims& window,
                            Compare select, Combiner scatter);
@@ -221,7 +227,8 @@ class ProgramBuilder {
   // --- the rest
   Value fft(Value x, Fft type, std::span<const int64_t> lengths);
   Value cholesky(Value x, bool lower);
-  Value triangular_solve(Value a, Value b, bool left_side, bool lower, bool unit_diagonal, Transpose transpose);
+  Value triangular_solve(Value a, Value b, bool left_side, bool lower, bool unit_diagonal,
+                         Transpose transpose);
   // state: ui64[2] (Philox, ThreeFry) -> new state and bits of `type` (ui32 or ui64)
   Values rng_bit_generator(Value state, const TensorType& type, RngAlgorithm algorithm);
   Values optimization_barrier(std::span<const Value> xs);
@@ -229,10 +236,11 @@ class ProgramBuilder {
   Values custom_call(std::string_view target, std::span<const Value> operands,
                      std::span<const TensorType> results, std::string_view extra_attributes = "");
   Values while_loop(std::span<const Value> init, const Region& condition, const Region& body);
-  Values if_else(Value pred, const std::function<Values()>& on_true, const std::function<Values()>& on_false);
+  Values if_else(Value pred, const std::function<Values()>& on_true,
+                 const std::function<Values()>& on_false);
 
-  // Whether a maximum or minimum over elements has been taken whose NaN a user could see. Reductions
-  // made while `exempt_extrema` is set (softmax's inner maximum) don't count.
+  // Whether a maximum or minimum over elements has been taken whose NaN a user could see.
+  // Reductions made while `exempt_extrema` is set (softmax's inner maximum) don't count.
   bool has_observable_extremum() const { return observable_extremum_; }
   void exempt_extrema(bool exempt) { exempt_extrema_ = exempt; }
 
@@ -241,8 +249,9 @@ class ProgramBuilder {
 
  protected:
   // Appends `"op"(operands) {attributes} : types` and returns its results.
-  Values emit(std::string_view op, std::span<const Value> operands, std::span<const TensorType> results,
-              std::string_view attributes = "", std::span<const std::string> regions = {});
+  Values emit(std::string_view op, std::span<const Value> operands,
+              std::span<const TensorType> results, std::string_view attributes = "",
+              std::span<const std::string> regions = {});
   Value emit1(std::string_view op, std::span<const Value> operands, const TensorType& result,
               std::string_view attributes = "");
 
@@ -251,7 +260,8 @@ class ProgramBuilder {
   Value binary(std::string_view op, Value x, Value y);
   Value new_value(const TensorType& type);
   // Prints a region whose block takes `types`; the text includes the terminator.
-  std::string region(std::span<const TensorType> types, const Region& body, Values* results = nullptr);
+  std::string region(std::span<const TensorType> types, const Region& body,
+                     Values* results = nullptr);
   Region combiner_region(Combiner combiner);
 
   std::string body_;
