@@ -104,3 +104,16 @@ def test_eye(shape):
     for dtype in [torch.bool, torch.float16, torch.complex64]:
         e = torch.eye(*shape, dtype=dtype)
         assert torch.equal(torch.eye(*shape, dtype=dtype, device="tpu").cpu(), e)
+
+
+def test_ranges_of_other_bounds_never_share_a_size() -> None:
+    for bounds in [
+        (-0.5, 0.5, 0.5),
+        (-1.0, 0.5, 0.5),
+        (0, 5, 1),
+        (2, 5, 1),
+        (5, 0, -2),
+        (1, 0, -2),
+    ]:
+        got = torch.arange(*bounds, device="tpu").cpu()
+        torch.testing.assert_close(got, torch.arange(*bounds), rtol=0, atol=0)

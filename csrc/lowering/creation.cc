@@ -14,25 +14,24 @@ DType range_type(Lowering& b, DType result) {
   return b.settings().is_cpu && result == DType::kF32 ? DType::kF64 : result;
 }
 
-// start + i * step, as many as the result holds. Types follow the result, given by the frame.
-Value arange_start_step(Lowering& b, Operand start, Ignored, Operand step) {
+// start + i * step, as many as the result holds. Types follow the result, given by the frame. The
+// bounds decide how many that is: they are structure, never operands.
+Value arange_start_step(Lowering& b, Scalar start, Scalar, Scalar step) {
   const TensorType out = b.out();
   const DType type = range_type(b, out.dtype);
   if (out.numel() == 0) return b.constant(out.dtype, 0, out.shape);
   const TensorType computed{type, {out.numel()}};
-  Value first = b.broadcast(b.number(start, type), computed.shape);
-  Value steps = b.broadcast(b.number(step, type), computed.shape);
+  Value first = b.broadcast(b.scalar(type, start), computed.shape);
+  Value steps = b.broadcast(b.scalar(type, step), computed.shape);
   return b.convert(b.reshape(b.add(first, b.multiply(steps, b.iota(computed, 0))), out.shape),
                    out.dtype);
 }
 
-Value arange_start(Lowering& b, Operand start, Ignored end) {
-  return arange_start_step(b, start, end, Operand(Scalar::of(int64_t{1})));
+Value arange_start(Lowering& b, Scalar start, Scalar end) {
+  return arange_start_step(b, start, end, Scalar::of(int64_t{1}));
 }
 
-Value arange_end(Lowering& b, Ignored end) {
-  return arange_start(b, Operand(Scalar::of(int64_t{0})), end);
-}
+Value arange_end(Lowering& b, Scalar end) { return arange_start(b, Scalar::of(int64_t{0}), end); }
 
 // From both ends towards the middle, as ATen does, so that the last element is exactly `end`.
 Value spaced(Lowering& b, Value start, Value end, int64_t steps) {
