@@ -144,7 +144,10 @@ def _machine(device: str) -> str:
     text = f"{platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}"
     if device != "cpu":
         properties = torch.get_device_module(device).get_device_properties()
-        text += f"\n\n    {properties}"
+        plugin = Path(properties.plugin).name
+        text += (
+            f"\n\nplatform {properties.platform}, plugin {plugin}, PJRT {properties.api_version}"
+        )
     return text
 
 

@@ -52,11 +52,13 @@ def parse_arguments() -> argparse.Namespace:
 
 def operators() -> dict[str, Any]:
     """The database by unique name: an operator listed twice gets a number."""
-    from torch.testing._internal.common_methods_invocations import op_db
+    from torch.testing._internal import common_methods_invocations as database
 
     seen: collections.Counter[str] = collections.Counter()
+    # OpInfo seeds inside random operators, which would hide that they are random.
+    database.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
     table = {}
-    for op in op_db:
+    for op in database.op_db:
         seen[op.formatted_name] += 1
         count = seen[op.formatted_name]
         table[op.formatted_name if count == 1 else f"{op.formatted_name}#{count}"] = op
@@ -136,6 +138,15 @@ class Sample:
         return list(torch.autograd.grad(roots, inputs, cotangents, allow_unused=True))
 
 
+def tolerance(want: Any) -> dict[str, float]:
+    """float32 results of two correct orders of summation differ by more than the default allows."""
+    import torch
+
+    if isinstance(want, torch.Tensor) and want.dtype in (torch.float32, torch.complex64):
+        return {"rtol": 1e-3, "atol": 1e-3}
+    return {}
+
+
 def compare(expected: list[Any], actual: list[Any], values: bool) -> None:
     """Raises AssertionError where the two results differ; without `values`, in metadata only."""
     import torch
@@ -147,7 +158,7 @@ def compare(expected: list[Any], actual: list[Any], values: bool) -> None:
             if type(want) is not type(got):
                 raise AssertionError(f"{got!r} instead of {want!r}")
         elif values:
-            torch.testing.assert_close(got, want, equal_nan=True)
+            torch.testing.assert_close(got, want, equal_nan=True, **tolerance(want))
         elif isinstance(want, torch.Tensor) and (want.shape, want.dtype) != (got.shape, got.dtype):
             raise AssertionError(
                 f"{got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
