@@ -193,3 +193,29 @@ def test_results_have_the_strides_of_the_cpu() -> None:
         lambda t: torch.nn.functional.max_pool2d(t, 2),
     ):
         assert f(d).stride() == f(x).stride()
+
+
+def test_memory_does_not_grow_over_training_steps() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4)
+    ).to("tpu")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    x = torch.randn(8, 16, device="tpu")
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(x).pow(2).mean().backward()
+        optimizer.step()
+
+    for _ in range(20):
+        step()
+    torch.accelerator.synchronize()
+    buffers = torch.tpu.memory_allocated()
+    programs = _C._compile_stats()["programs"]
+    for i in range(200):
+        optimizer.param_groups[0]["lr"] = 1e-3 / (i + 1)
+        step()
+    torch.accelerator.synchronize()
+    assert torch.tpu.memory_allocated() - buffers < 4096  # learning rates in the scalar cache
+    assert _C._compile_stats()["programs"] == programs
