@@ -92,3 +92,13 @@ def test_gradients_of_distances_are_finite_at_zero_distance(p):
         grads.append((a.grad.cpu(), b.grad.cpu()))
     for e, g in zip(*grads, strict=True):
         torch.testing.assert_close(g, e, rtol=1e-4, atol=1e-5)
+
+
+def test_histogramdd_gives_its_list_of_edges() -> None:
+    x = torch.randn(50, 2)
+    want, want_edges = torch.histogramdd(x, [4, 3])
+    got, got_edges = torch.histogramdd(x.to("tpu"), [4, 3])
+    torch.testing.assert_close(got.cpu(), want)
+    assert len(got_edges) == len(want_edges)
+    for a, b in zip(got_edges, want_edges, strict=True):
+        torch.testing.assert_close(a.cpu(), b)

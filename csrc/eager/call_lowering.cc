@@ -336,6 +336,12 @@ LoweredCall lower_call(const Call& call, CallContext& context) {
       spec.defined = values[i].has_value();
       out.results.push_back(spec.defined ? TensorSpec::contiguous(values[i]->type()) : spec);
     }
+    // A Tensor[] return takes them all.
+    const auto& returns = plan.op.schema().returns();
+    if (returns.size() == 1 && returns[0].type()->kind() == c10::TypeKind::ListType) {
+      out.returns[0].is_list = true;
+      out.returns[0].count = static_cast<uint32_t>(num_new);
+    }
   }
   TORCH_CHECK(values.size() >= num_new + mutated.size(), plan.name, ": the rule gave ",
               values.size(), " results, ", num_new + mutated.size(), " were expected");
