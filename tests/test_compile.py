@@ -49,7 +49,7 @@ def test_a_graph_is_one_program() -> None:
     assert "stablehlo.sine" in text
 
 
-def test_no_backend_named_means_the_device_for_its_models_and_inductor_for_the_rest() -> None:
+def test_no_backend_named_means_the_device_for_its_models() -> None:
     _, dev = _pair(_mlp())
     before = len(_compile.programs())
     compiled = torch.compile(dev)

@@ -104,13 +104,8 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
     if (plain_src.is_neg()) plain_src = at::_neg_view(plain_src);
     at::Tensor plain_self = self.is_conj() ? at::_conj(self) : self;
     if (plain_self.is_neg()) plain_self = at::_neg_view(plain_self);
-    // Between types the conversion must see the true value.
-    if (src.is_conj() && !self.is_complex()) {
-      plain_self.copy_(plain_src, non_blocking);
-    } else {
-      plain_self.copy_(plain_src, non_blocking);
-      if (conj && self.is_complex()) plain_self.conj_physical_();
-    }
+    plain_self.copy_(plain_src, non_blocking);
+    if (conj && self.is_complex()) plain_self.conj_physical_();
     if (neg) plain_self.neg_();
     return self;
   }
