@@ -27,7 +27,7 @@ struct MemoryStore {
   std::map<std::string, std::string> files;
   bool fails = false;
   bool hangs = false;
-  int reads = 0;
+  std::atomic<int> reads{0};
 
   void maybe_fail(std::unique_lock<std::mutex>& lock) {
     if (hangs) changed.wait(lock, [&] { return !hangs; });
