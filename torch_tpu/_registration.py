@@ -1,5 +1,6 @@
 """Tells PyTorch about the device, once."""
 
+import atexit
 import importlib
 from types import ModuleType
 
@@ -34,7 +35,8 @@ def install() -> None:
     )
     _overrides.install()
     _dynamo_hook.install()
-    _dynamo_hook.install()
+    # Before the interpreter and the plugin take apart what the native threads use.
+    atexit.register(native._shutdown_runtime)
 
 
 def _load_native() -> ModuleType:

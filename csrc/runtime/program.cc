@@ -5,13 +5,16 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <random>
 #include <set>
+#include <thread>
 #include <unordered_map>
 
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "pjrt/compile_options.h"
+#include "runtime/compile_threads.h"
 #include "runtime/excess_precision.h"
 
 namespace torch_tpu::runtime {
@@ -73,31 +76,36 @@ void set_allow_excess_precision(bool allow) { excess_precision = allow; }
 
 bool allow_excess_precision() { return excess_precision; }
 
-Program::Program(pjrt::LoadedExecutable executable, CompileRequest request)
-    : executable_(std::move(executable)), request_(std::move(request)) {}
+namespace {
 
-ProgramRef compile(const CompileRequest& request) {
+CompileThreads& threads() {
+  // As many as there are processors, at most a few: more only compete with what is running.
+  static auto* t =
+      new CompileThreads(std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 8));
+  return *t;
+}
+
+// For tests of the order of launches: makes compile times unpredictable.
+void delay_for_tests() {
+  const auto limit = env<EnvVar::kTestCompileDelay>();
+  if (limit <= 0) return;
+  thread_local std::minstd_rand generator(std::random_device{}());
+  std::this_thread::sleep_for(std::chrono::milliseconds(
+      std::uniform_int_distribution<int64_t>(0, limit)(generator)));
+}
+
+pjrt::LoadedExecutable compile_now(const CompileRequest& request,
+                                   std::map<std::string, pjrt::OptionValue>& overrides) {
   State& s = state();
-  const Runtime& runtime = Runtime::get();
-  std::string key;
-  pjrt::CompileOptions options;
-  options.portable = true;
-  {
-    std::lock_guard lock(s.mutex);
-    ++s.stats.requests;
-    options.overrides = overrides_for(request);
-    key = options.serialize() + request.text;
-    if (auto it = s.programs.find(key); it != s.programs.end()) {
-      ++s.stats.hits;
-      return it->second;
-    }
-    dump(request, s.dumped++);
-  }
+  delay_for_tests();
   const auto start = std::chrono::steady_clock::now();
   pjrt::LoadedExecutable executable;
+  pjrt::CompileOptions options;
+  options.portable = true;
+  options.overrides = overrides;
   for (;;) {
     try {
-      executable = runtime.client().compile(request.text, options.serialize());
+      executable = Runtime::get().client().compile(request.text, options.serialize());
       break;
     } catch (const Error& error) {
       const std::string name = unknown_option(error.what());
@@ -113,13 +121,63 @@ ProgramRef compile(const CompileRequest& request) {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   TT_LOG(kInfo, "compiled ", request.name, " in ", seconds * 1e3, " ms");
-  auto program = std::make_shared<const Program>(std::move(executable), request);
   std::lock_guard lock(s.mutex);
-  ++s.stats.compilations;
   s.stats.seconds += seconds;
-  key = options.serialize() + request.text;
-  return s.programs.emplace(std::move(key), std::move(program)).first->second;
+  return executable;
 }
+
+}  // namespace
+
+Program::Program(CompileRequest request, std::map<std::string, pjrt::OptionValue> overrides)
+    : request_(std::move(request)), overrides_(std::move(overrides)) {}
+
+void Program::compile_if_waiting() const noexcept {
+  State expected = State::kWaiting;
+  if (!state_.compare_exchange_strong(expected, State::kCompiling)) return;
+  State result = State::kCompiled;
+  try {
+    executable_ = compile_now(request_, overrides_);
+  } catch (const Error& error) {
+    error_ = error;
+    result = State::kFailed;
+  } catch (const std::exception& error) {
+    error_ = Error(ErrorKind::kInternal, error.what());
+    result = State::kFailed;
+  }
+  state_.store(result, std::memory_order_release);
+  state_.notify_all();
+}
+
+void Program::finish() const {
+  compile_if_waiting();
+  state_.wait(State::kCompiling, std::memory_order_acquire);
+  if (state_.load(std::memory_order_acquire) == State::kFailed) throw *error_;
+}
+
+ProgramRef compile(const CompileRequest& request) {
+  State& s = state();
+  ProgramRef program;
+  {
+    std::lock_guard lock(s.mutex);
+    ++s.stats.requests;
+    pjrt::CompileOptions options;
+    options.portable = true;
+    options.overrides = overrides_for(request);
+    std::string key = options.serialize() + request.text;
+    if (auto it = s.programs.find(key); it != s.programs.end()) {
+      ++s.stats.hits;
+      return it->second;
+    }
+    dump(request, s.dumped++);
+    ++s.stats.compilations;
+    program = std::make_shared<const Program>(request, std::move(options.overrides));
+    s.programs.emplace(std::move(key), program);
+  }
+  threads().push([program] { program->compile_if_waiting(); });
+  return program;
+}
+
+void stop_compiling() { threads().stop(); }
 
 CompileStats compile_stats() {
   State& s = state();
