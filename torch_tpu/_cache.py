@@ -200,7 +200,7 @@ class _Bounded:
                 self._waiting.discard(answers)
         if error is not None:
             raise error
-        return value  # type: ignore[no-any-return]
+        return value
 
     def close(self) -> None:
         """Let go of everyone who waits."""
@@ -258,7 +258,7 @@ class FleetStore:
         if parent not in self._folders:
             fs.makedirs(parent, exist_ok=True)
             self._folders.add(parent)
-        if not isinstance(fs, _local_file_system()):
+        if not _is_local(fs):
             fs.pipe_file(path, content)  # whole or not at all, in object stores
             return
         unfinished = f"{path}.{os.getpid()}.{threading.get_ident()}"
@@ -271,10 +271,10 @@ class FleetStore:
             raise
 
 
-def _local_file_system() -> type:
+def _is_local(fs: Any) -> bool:
     from fsspec.implementations.local import LocalFileSystem
 
-    return LocalFileSystem
+    return isinstance(fs, LocalFileSystem)
 
 
 def install_fleet_tier() -> None:

@@ -118,19 +118,19 @@ auto without_python_errors(Call call) {
 
 void set_fleet(py::function read, py::function write, double read_limit) {
   // Kept for ever: threads of the tier may outlast everything else.
-  PyObject* reader = read.release().ptr();
-  PyObject* writer = write.release().ptr();
+  const py::handle reader = read.release();
+  const py::handle writer = write.release();
   cache::FleetStore store;
   store.read = [reader](const std::string& name) {
     return without_python_errors([&]() -> std::optional<std::string> {
-      const py::object bytes = py::handle(reader)(name);
+      const py::object bytes = reader(name);
       if (bytes.is_none()) return std::nullopt;
       return std::string(py::bytes(bytes));
     });
   };
   store.write = [writer](const std::string& name, const std::string& bytes) {
     without_python_errors([&] {
-      py::handle(writer)(name, py::bytes(bytes));
+      writer(name, py::bytes(bytes));
       return true;
     });
   };
@@ -215,7 +215,13 @@ void bind_host_tier(py::module_& m) {
              if (!bytes) return std::nullopt;
              return py::bytes(*bytes);
            })
-      .def("import_entry", &import_entry);
+      .def("import_entry", &import_entry)
+      .def("write", [](HostTier& tier, const std::string& key, const std::string& name,
+                       const std::string& payload) {
+        const Key k = key_from(key);
+        return tier.write(k,
+                          cache::encode_entry({k, cache::EntryKind::kProgram, name, "", payload}));
+      });
 }
 
 }  // namespace
@@ -251,12 +257,12 @@ void bind_cache(py::module_& m) {
     if (!found) return std::nullopt;
     return py::bytes(*found);
   });
-  m.def("_cache_store", [](const std::string& key, const std::string& name,
-                           const std::string& payload) {
-    Cache& all = the_cache();
-    py::gil_scoped_release release;
-    all.store(key_from(key), cache::EntryKind::kCall, name, payload);
-  });
+  m.def("_cache_store",
+        [](const std::string& key, const std::string& name, const std::string& payload) {
+          Cache& all = the_cache();
+          py::gil_scoped_release release;
+          all.store(key_from(key), cache::EntryKind::kCall, name, payload);
+        });
   m.def("_parse_byte_size", [](const std::string& text) { return parse_byte_size(text); });
 }
 

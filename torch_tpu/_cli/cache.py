@@ -6,9 +6,11 @@ No device is started. Exit codes: 0, 1 when bad entries were found, 2 for a wron
 import argparse
 import io
 import json
+import lzma
 import sys
 import tarfile
 import time
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -156,7 +158,8 @@ def _opened(file: str, mode: str) -> Iterator[IO[bytes]]:
 
 def _export(options: argparse.Namespace) -> int:
     tier = _tier(options)
-    entries = tier.list(check=False)
+    # Hashes of files mean nothing on another machine.
+    entries = [e for e in tier.list(check=False) if e["kind"] != "file hash"]
     if options.keys:
         entries = [e for e in entries if e["key"].startswith(tuple(options.keys))]
     count = 0
@@ -195,7 +198,7 @@ def _import(options: argparse.Namespace) -> int:
                 else:
                     # The member's name doesn't matter: an entry carries its key.
                     states[tier.import_entry(content.read())] += 1
-    except tarfile.TarError as error:
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise ValueError(f"{options.file}: {error}") from error
     good = states.pop("good", 0)
     print(f"{good} entries imported")
