@@ -82,6 +82,16 @@ int first_with_cell(Call& call, Cell* cell, int position) {
   return call.positions.try_emplace(cell, position).first->second;
 }
 
+// A lost value may still be overwritten.
+[[gnu::cold, gnu::noinline]] void forget_or_throw(const Call& call, TensorArgument& a,
+                                                  const c10::TensorImpl& impl) {
+  const bool covered =
+      impl.storage_offset() == 0 && impl.is_non_overlapping_and_dense() &&
+      impl.numel() * static_cast<int64_t>(impl.itemsize()) == a.cell->bytes();
+  if (!covered || !call.plan->args[static_cast<size_t>(a.arg)].overwritten) throw a.buffer->error();
+  a.buffer.reset();
+}
+
 void add_tensor(Call& call, const at::Tensor& t, int arg, bool mutated) {
   const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
   if (impl->device_type() != c10::DeviceType::PrivateUse1) [[unlikely]] {
@@ -108,7 +118,8 @@ void add_tensor(Call& call, const at::Tensor& t, int arg, bool mutated) {
   const bool alias = a.storage != position;
   if (!alias) {
     a.buffer = cell->buffer();
-    if (a.buffer) a.buffer->throw_if_failed();
+    if (a.buffer && a.buffer->failed()) [[unlikely]]
+      forget_or_throw(call, a, *impl);
   }
   const runtime::Buffer* buffer =
       alias ? call.tensors[static_cast<size_t>(a.storage)].buffer.get() : a.buffer.get();
@@ -441,7 +452,7 @@ std::string describe(const Call& call) {
     const at::Tensor& t = *call.tensors[i].tensor;
     if (i != 0) out += ", ";
     if (i == 8) return out + "... " + std::to_string(call.tensors.size()) + " tensors)";
-    out += c10::toString(t.scalar_type());
+    out += c10::getDtypeNames(t.scalar_type()).first;
     out += "[";
     for (int64_t d = 0; d < t.dim(); ++d) out += (d == 0 ? "" : ", ") + std::to_string(t.size(d));
     out += "]";

@@ -5,6 +5,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <pybind11/pybind11.h>
 
+#include "eager/meta_functions.h"
+
 namespace torch_tpu::eager {
 namespace {
 
@@ -70,7 +72,12 @@ std::optional<std::vector<c10::IValue>> meta_call(const OpPlan& plan, const c10:
       c10::autograd_dispatch_keyset_with_ADInplaceOrView);
   c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   try {
-    plan.op.callBoxed(&stack);
+    if (const auto direct = meta_functions().find(table_name(plan.op.operator_name()));
+        direct != meta_functions().end()) {
+      direct->second.callBoxed(plan.op, c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+    } else {
+      plan.op.callBoxed(&stack);
+    }
   } catch (const c10::NotImplementedError&) {
     return std::nullopt;
   } catch (pybind11::error_already_set& error) {

@@ -34,6 +34,7 @@ struct ArgPlan {
   bool hidden_mutation = false;  // written without an annotation in the schema (running statistics)
   bool is_factor = false;        // alpha or beta: no part in promotion, and 1 is a constant
   bool is_out = false;           // an `out=` argument: no argument of the rule
+  bool overwritten = false;      // written without being read: an `out=` argument, a filled one
   int rule_index = -1;           // position among the functional schema's arguments
 };
 

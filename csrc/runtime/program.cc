@@ -98,6 +98,8 @@ pjrt::LoadedExecutable compile_now(const CompileRequest& request,
                                    std::map<std::string, pjrt::OptionValue>& overrides) {
   State& s = state();
   delay_for_tests();
+  if (request.name == env<EnvVar::kTestFailCompile>())
+    fail(ErrorKind::kInternal, request.name, ": made to fail by TORCH_TPU_TEST_FAIL_COMPILE");
   const auto start = std::chrono::steady_clock::now();
   pjrt::LoadedExecutable executable;
   pjrt::CompileOptions options;
