@@ -348,6 +348,7 @@ runtime::ScalarBits operand_bits(const OperandArgument& operand, DType dtype) {
 }  // namespace
 
 void run(const Entry& entry, Call& call, std::vector<at::Tensor>& results) {
+  runtime::Device& device = runtime::Runtime::get().device(call.device);
   results.reserve(entry.results.size());
   for (const TensorSpec& spec : entry.results) {
     if (spec.alias >= 0) {
@@ -364,7 +365,6 @@ void run(const Entry& entry, Call& call, std::vector<at::Tensor>& results) {
     }
   }
   if (!entry.program) return;
-  runtime::Device& device = runtime::Runtime::get().device(call.device);
   thread_local runtime::Launch launch;
   // A call that fails must not keep its tensors alive here.
   const std::unique_ptr<runtime::Launch, void (*)(runtime::Launch*)> cleared(

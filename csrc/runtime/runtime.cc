@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "pjrt/probe.h"
+#include "runtime/host_pool.h"
 #include "runtime/program.h"
 
 namespace torch_tpu::runtime {
@@ -229,7 +230,26 @@ void Runtime::shut_down() {
 }
 
 BufferRef Runtime::to_device(const void* data, const TensorType* type, Device& device) {
-  device.reserve(type->numel() * byte_size(type->dtype));
+  const int64_t bytes = type->numel() * byte_size(type->dtype);
+  device.reserve(bytes);
+  if (const auto size = static_cast<size_t>(bytes);
+      capabilities_.is_cpu && size >= HostPool::kMinBytes) {
+    void* block = HostPool::get().take(size);
+    std::memcpy(block, data, size);
+    pjrt::TransferredBuffer t = [&] {
+      try {
+        // Immutable: donated memory would be given back here while it is still in use.
+        return client_.buffer_from_host(block, buffer_type(type->dtype), type->shape, {},
+                                        device.raw(), pjrt::HostBufferSemantics::kImmutableZeroCopy);
+      } catch (const Error&) {
+        HostPool::get().give(block, size);
+        throw;
+      }
+    }();
+    t.done_with_host_buffer.on_ready(
+        [block, size](const Error*) { HostPool::get().give(block, size); });
+    return std::make_shared<Buffer>(std::move(t.buffer), type, device);
+  }
   pjrt::TransferredBuffer t =
       client_.buffer_from_host(data, buffer_type(type->dtype), type->shape, {}, device.raw(),
                                pjrt::HostBufferSemantics::kImmutableOnlyDuringCall);
