@@ -3,7 +3,7 @@
 #include <chrono>
 #include <exception>
 
-#include "base/error.h"
+#include "base/concat.h"
 #include "base/log.h"
 #include "cache/warn_once.h"
 
@@ -35,6 +35,12 @@ std::string_view source_name(Source source) {
   }
   return "unknown";
 }
+
+CompilingForbidden::CompilingForbidden(std::string_view program)
+    : Error(ErrorKind::kUnavailable,
+            concat(program,
+                   " is in no tier of the compilation cache, and compiling is forbidden "
+                   "(torch.tpu.cache.cache_only)")) {}
 
 // A program on its way: whoever asks for it meanwhile waits here.
 struct Cache::Flight {
@@ -154,9 +160,7 @@ bool Cache::load_from_fleet(const Key& key, const Work& work) {
 void Cache::compile(std::string_view name, const Work& work) {
   if (compiling_is_forbidden()) {
     count([](CacheStats& s) { ++s.forbidden; });
-    fail(ErrorKind::kUnavailable, name,
-         " is in no tier of the compilation cache, and compiling is forbidden "
-         "(torch.tpu.cache.cache_only)");
+    throw CompilingForbidden(name);
   }
   const Stopwatch watch;
   work.compile();

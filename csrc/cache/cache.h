@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/error.h"
 #include "cache/entry.h"
 #include "cache/fleet_tier.h"
 #include "cache/host_tier.h"
@@ -42,6 +43,12 @@ struct CacheStats {
   double load_seconds = 0;
 };
 
+// A program that no tier has, while compiling is forbidden. It may be asked for again later.
+class CompilingForbidden : public Error {
+ public:
+  explicit CompilingForbidden(std::string_view program);
+};
+
 // How to get at a program. The three may be called from the thread that calls load_or_compile only.
 struct Work {
   // Takes what serialize gave, maybe in another process. Throws when it can't be used.
@@ -59,7 +66,7 @@ class Cache {
   explicit Cache(std::unique_ptr<HostTier> host) : host_(std::move(host)) {}
 
   // Loads the program from a tier, or compiles and stores it. Throws what work.compile throws, and
-  // Error(kUnavailable) when it would have to compile while that is forbidden. An entry that
+  // CompilingForbidden. An entry that
   // work.load throws for is set aside, unless for lack of device memory: that error is passed on.
   Source load_or_compile(const Key& key, std::string_view name, const Work& work);
 

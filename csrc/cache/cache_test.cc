@@ -284,7 +284,7 @@ TEST(Cache, ForbiddenCompilationsAreErrorsThatNameTheProgram) {
   try {
     compiler.get(cache, "aten::new_one");
     ADD_FAILURE() << "compiled";
-  } catch (const Error& error) {
+  } catch (const CompilingForbidden& error) {
     EXPECT_NE(error.message().find("aten::new_one is in no tier"), std::string::npos);
   }
   cache.allow_compiling();
