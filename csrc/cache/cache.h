@@ -66,8 +66,8 @@ class Cache {
   explicit Cache(std::unique_ptr<HostTier> host) : host_(std::move(host)) {}
 
   // Loads the program from a tier, or compiles and stores it. Throws what work.compile throws, and
-  // CompilingForbidden. An entry that
-  // work.load throws for is set aside, unless for lack of device memory: that error is passed on.
+  // CompilingForbidden. An entry that work.load throws for is set aside, unless for lack of device
+  // memory: that error is passed on.
   Source load_or_compile(const Key& key, std::string_view name, const Work& work);
 
   // The same for a value that is moved about.
