@@ -39,6 +39,24 @@ Sha256::Digest checksum(std::string_view bytes) {
   return hash.digest();
 }
 
+// Of name and origin together. The header must be there.
+uint64_t texts_size(std::string_view bytes) {
+  return uint64_t{get<uint32_t>(bytes, kNameSizeAt)} + get<uint32_t>(bytes, kOriginSizeAt);
+}
+
+// Header and texts must be there.
+Entry take_apart(std::string_view bytes) {
+  const size_t name_size = get<uint32_t>(bytes, kNameSizeAt);
+  const std::string_view rest = bytes.substr(kEntryHeaderSize);
+  Entry entry;
+  std::memcpy(entry.key.bytes.data(), bytes.data() + kKeyAt, entry.key.bytes.size());
+  entry.kind = static_cast<EntryKind>(get<uint32_t>(bytes, kKindAt));
+  entry.name = rest.substr(0, name_size);
+  entry.origin = rest.substr(name_size, get<uint32_t>(bytes, kOriginSizeAt));
+  entry.payload = rest.substr(texts_size(bytes));
+  return entry;
+}
+
 }  // namespace
 
 std::string_view entry_kind_name(EntryKind kind) {
@@ -90,44 +108,32 @@ std::string encode_entry(const Entry& entry) {
 }
 
 std::string_view payload_of(std::string_view encoded) {
-  return encoded.substr(kEntryHeaderSize + get<uint32_t>(encoded, kNameSizeAt) +
-                        get<uint32_t>(encoded, kOriginSizeAt));
+  return encoded.substr(kEntryHeaderSize + texts_size(encoded));
 }
 
 std::optional<Entry> peek_entry(std::string_view start) {
   if (start.size() < kEntryHeaderSize || !start.starts_with(kMagic) ||
-      get<uint32_t>(start, kVersionAt) != kEntryVersion)
+      get<uint32_t>(start, kVersionAt) != kEntryVersion ||
+      texts_size(start) > start.size() - kEntryHeaderSize)
     return std::nullopt;
-  const size_t name_size = get<uint32_t>(start, kNameSizeAt);
-  const size_t origin_size = get<uint32_t>(start, kOriginSizeAt);
-  const std::string_view rest = start.substr(kEntryHeaderSize);
-  if (name_size + origin_size > rest.size()) return std::nullopt;
-  Entry entry;
-  std::memcpy(entry.key.bytes.data(), start.data() + kKeyAt, entry.key.bytes.size());
-  entry.kind = static_cast<EntryKind>(get<uint32_t>(start, kKindAt));
-  entry.name = rest.substr(0, name_size);
-  entry.origin = rest.substr(name_size, origin_size);
-  entry.payload = rest.substr(name_size + origin_size);
-  return entry;
+  return take_apart(start);
 }
 
 DecodedEntry decode_entry(std::string_view bytes, const std::optional<Key>& expected) {
   if (!bytes.starts_with(kMagic.substr(0, bytes.size()))) return {EntryState::kForeign, {}};
   if (bytes.size() < kEntryHeaderSize) return {EntryState::kTruncated, {}};
   if (get<uint32_t>(bytes, kVersionAt) != kEntryVersion) return {EntryState::kForeign, {}};
-  const uint64_t texts_size =
-      uint64_t{get<uint32_t>(bytes, kNameSizeAt)} + uint64_t{get<uint32_t>(bytes, kOriginSizeAt)};
   const uint64_t payload_size = get<uint64_t>(bytes, kPayloadSizeAt);
   const uint64_t rest_size = bytes.size() - kEntryHeaderSize;
   // Sums with the payload's size could overflow.
-  if (payload_size > rest_size || texts_size != rest_size - payload_size)
+  if (payload_size > rest_size || texts_size(bytes) != rest_size - payload_size)
     return {EntryState::kTruncated, {}};
   const Sha256::Digest sum = checksum(bytes);
   if (std::memcmp(bytes.data() + kChecksumAt, sum.data(), sum.size()) != 0)
     return {EntryState::kDamaged, {}};
-  DecodedEntry decoded{EntryState::kGood, *peek_entry(bytes)};
-  if (expected && *expected != decoded.entry.key) decoded.state = EntryState::kMisplaced;
-  return decoded;
+  const Entry entry = take_apart(bytes);
+  const bool misplaced = expected && *expected != entry.key;
+  return {misplaced ? EntryState::kMisplaced : EntryState::kGood, entry};
 }
 
 }  // namespace torch_tpu::cache

@@ -60,6 +60,7 @@ bool write_all(int descriptor, std::string_view bytes) {
 bool read_all(int descriptor, size_t size, std::string& bytes) {
   bytes.resize(size);
   size_t done = 0;
+  errno = 0;
   while (done < size) {
     const ssize_t count = ::read(descriptor, bytes.data() + done, size - done);
     if (count < 0 && errno == EINTR) continue;

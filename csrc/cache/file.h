@@ -38,7 +38,8 @@ File open_subfolder(int folder, const std::string& name);
 // Makes the folder and those above it.
 bool make_folders(const std::string& path);
 bool write_all(int descriptor, std::string_view bytes);
-// Everything from the current position, `size` bytes expected; false when it is fewer.
+// Everything from the current position, `size` bytes expected; false when it is fewer, errno being
+// zero where the file just ends.
 bool read_all(int descriptor, size_t size, std::string& bytes);
 // Calls `visit` with each name in the folder but "." and "..". False when it can't be read.
 bool list_folder(int folder, const std::function<void(const std::string& name)>& visit);

@@ -100,12 +100,11 @@ std::string cpu_description(std::string_view cpuinfo) {
 }
 
 const std::string& cpu_description() {
-  static const auto* description = [] {
+  static const std::string kDescription = [] {
     std::ifstream file("/proc/cpuinfo");
-    const std::string text((std::istreambuf_iterator<char>(file)), {});
-    return new std::string(cpu_description(text));
+    return cpu_description(std::string((std::istreambuf_iterator<char>(file)), {}));
   }();
-  return *description;
+  return kDescription;
 }
 
 Fingerprint::Fingerprint(const Compiler& compiler) {

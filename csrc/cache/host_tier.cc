@@ -113,7 +113,10 @@ std::optional<std::string> HostTier::read(const Key& key) {
   try {
     if (FoldersRef open = folders()) {
       bytes = read_file(*open, key);
-      if (!bytes && were_removed(open) && (open = folders())) bytes = read_file(*open, key);
+      if (!bytes && were_removed(open)) {
+        open = folders();
+        if (open) bytes = read_file(*open, key);
+      }
     }
   } catch (const std::exception& error) {  // no memory
     warn_once("read", concat("an entry can't be read: ", error.what()));
@@ -145,8 +148,9 @@ std::optional<std::string> HostTier::read_file(const Folders& folders, const Key
   }
   if (info.st_size > options_.max_bytes) return std::nullopt;
   std::string bytes;
-  if (!read_all(file.descriptor(), static_cast<size_t>(info.st_size), bytes) && errno == EIO) {
-    warn_once("read", concat("an entry in ", options_.folder, " can't be read: I/O error"));
+  if (!read_all(file.descriptor(), static_cast<size_t>(info.st_size), bytes) && errno != 0) {
+    warn_once("read",
+              concat("an entry in ", options_.folder, " can't be read: ", std::strerror(errno)));
     return std::nullopt;
   }
   const EntryState state = decode_entry(bytes, key).state;
@@ -172,8 +176,11 @@ bool HostTier::write(const Key& key, std::string_view encoded) {
     FoldersRef open = folders();
     if (!open || size > options_.max_bytes) return false;
     written = write_file(*open, key, encoded);
-    if (!written && were_removed(open) && (open = folders()))
+    if (!written && were_removed(open)) {
+      open = folders();
+      if (!open) return false;
       written = write_file(*open, key, encoded);
+    }
     if (!written)
       warn_once("write", concat("programs can't be stored in ", options_.folder, ": ",
                                 std::strerror(errno)));
@@ -253,8 +260,11 @@ std::unique_ptr<KeyLock> HostTier::lock(const Key& key) {
   FoldersRef open = folders();
   if (!open) return nullptr;
   auto lock = std::make_unique<KeyLock>(open->locks, key.hex(), options_.lock_limit);
-  if (lock->state() == KeyLock::State::kUnavailable && were_removed(open) && (open = folders()))
+  if (lock->state() == KeyLock::State::kUnavailable && were_removed(open)) {
+    open = folders();
+    if (!open) return nullptr;
     lock = std::make_unique<KeyLock>(open->locks, key.hex(), options_.lock_limit);
+  }
   if (lock->state() == KeyLock::State::kTimedOut)
     warn_once("lock", concat("another process has been compiling the same program for ",
                              options_.lock_limit.count() / 1000.0, " s; not waiting any longer"));

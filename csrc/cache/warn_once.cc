@@ -17,7 +17,8 @@ struct State {
 };
 
 State& state() {
-  static auto* s = new State();
+  // Never destroyed: threads may warn while the process ends.
+  static State* s = std::make_unique<State>().release();
   return *s;
 }
 
@@ -41,7 +42,7 @@ void warn_once(std::string_view kind, std::string_view message) noexcept {
       TT_LOG(kInfo, "compilation cache: ", message);
     }
   } catch (...) {
-    // A warning that can't be given is not worth more than what it warns of.
+    return;  // no memory: a warning is not worth more than what it warns of
   }
 }
 
