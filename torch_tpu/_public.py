@@ -131,6 +131,7 @@ PUBLIC: dict[str, tuple[str, dict[str, Name]]] = {
                 "_get_cache_stats",
                 "_hbm_usage_summary",
             ),
+            **_from("_cache", "internal", "_clear_cache", "_set_allow_cache", "_set_cache_only"),
             **_from(
                 "_amp",
                 "stable",
@@ -146,6 +147,10 @@ PUBLIC: dict[str, tuple[str, dict[str, Name]]] = {
     "torch.tpu.compiler": (
         "What torch.compile made of a program.",
         _from("_compile", "experimental", "programs"),
+    ),
+    "torch.tpu.cache": (
+        "The cache of compiled programs.",
+        _from("_cache", "stable", "cache_only", "clear", "flush", "folder", "stats"),
     ),
     "torch.tpu.amp": (
         "Automatic mixed precision.",

@@ -23,10 +23,11 @@ def install() -> None:
     _installed = True
 
     # Imported late: they need the native module.
-    from torch_tpu import _dynamo_hook, _overrides, _plugins
+    from torch_tpu import _cache, _dynamo_hook, _overrides, _plugins
 
     native._set_plugin_resolver(_plugins.resolve)
     native._set_availability(_plugins.is_available)
+    _cache.install_fleet_tier()
     torch.utils.rename_privateuse1_backend("tpu")
     torch._register_device_module("tpu", _namespaces.install())
     torch.utils.generate_methods_for_privateuse1_backend(
