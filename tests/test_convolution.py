@@ -117,3 +117,19 @@ def test_channels_last_weights_and_inputs_agree_with_cpu() -> None:
     x = torch.randn(2, 3, 6, 5).contiguous(memory_format=torch.channels_last)
     weight = torch.randn(4, 3, 3, 3).contiguous(memory_format=torch.channels_last)
     assert_agrees(nf.conv2d, x, weight, **LOOSE)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_direct_convolutions_of_half_tensors_keep_their_type(dtype: torch.dtype) -> None:
+    x2, w2 = torch.randn(2, 3, 5, 5).to(dtype), torch.randn(4, 3, 3, 3).to(dtype)
+    x3, w3 = torch.randn(2, 3, 5, 5, 5).to(dtype), torch.randn(4, 3, 3, 3, 3).to(dtype)
+    aten = torch.ops.aten
+    calls = [
+        lambda m: aten._slow_conv2d_forward(m(x2), m(w2), [3] * 2, None, [1] * 2, [0] * 2),
+        lambda m: aten.slow_conv_dilated2d(m(x2), m(w2), [3] * 2, None, [1] * 2, [0] * 2, [2] * 2),
+        lambda m: aten.slow_conv3d_forward(m(x3), m(w3), [3] * 3, None, [1] * 3, [0] * 3),
+        lambda m: aten.slow_conv_dilated3d(m(x3), m(w3), [3] * 3, None, [1] * 3, [0] * 3, [2] * 3),
+    ]
+    for call in calls:
+        actual = call(lambda t: t.to("tpu"))
+        torch.testing.assert_close(actual.cpu(), call(lambda t: t), rtol=2e-2, atol=2e-2)

@@ -144,3 +144,10 @@ def test_histograms_count_the_upper_edge(bins):
     same(lambda t: torch.histc(t, bins, 0, 1), x)
     same(lambda t: torch.histc(t, bins), x)
     same(lambda t: tuple(torch.histogram(t, bins, range=(0.0, 1.0))), x)
+
+
+def test_a_half_histogram_rounds_positions_as_the_cpu_does():
+    x = torch.linspace(-3, 3, 200, dtype=torch.float16)
+    for bins in (10, 37):
+        same(lambda t, n=bins: torch.histc(t, n), x)
+        same(lambda t, n=bins: torch.histc(t, n, -2, 2.5), x)

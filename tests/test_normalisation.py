@@ -90,3 +90,58 @@ def test_renorm_agrees_with_cpu(p: float) -> None:
 def test_normalisation_of_nothing_keeps_shapes() -> None:
     assert_agrees(lambda x: nf.layer_norm(x, (4,)), torch.randn(0, 4))
     assert_agrees(lambda x: nf.group_norm(x, 2), torch.randn(0, 4, 3))
+
+
+ATEN = torch.ops.aten
+HALF = torch.bfloat16
+
+
+@pytest.mark.parametrize("parameters", [None, HALF, torch.float32])
+@pytest.mark.parametrize("running", [HALF, torch.float32])
+@pytest.mark.parametrize("training", [True, False])
+def test_statistics_of_half_inputs_have_the_types_and_sizes_of_the_cpu(
+    parameters: torch.dtype | None, running: torch.dtype, training: bool
+) -> None:
+    x = torch.randn(4, 6, 5).to(HALF)
+
+    def metadata(device: str) -> list[list[tuple[torch.dtype, torch.Size]] | str]:
+        y = x.to(device)
+
+        def affine(n: int) -> tuple[torch.Tensor | None, ...]:
+            if parameters is None:
+                return None, None
+            return torch.ones(n, dtype=parameters, device=device), None
+
+        stats = [torch.ones(6, dtype=running, device=device) for _ in range(2)]
+        batch = (y, *affine(6), *stats, training, 0.1, 1e-5)
+        calls = [
+            lambda: ATEN.native_layer_norm(y, [5], *affine(5), 1e-5),
+            lambda: ATEN.native_group_norm(y, *affine(6), 4, 6, 5, 2, 1e-5),
+            lambda: ATEN.native_batch_norm(*batch),
+            lambda: ATEN._native_batch_norm_legit(*batch),
+            lambda: ATEN._native_batch_norm_legit_functional(*batch),
+            lambda: ATEN._native_batch_norm_legit_no_training(
+                y, *affine(6), *stats, momentum=0.1, eps=1e-5
+            ),
+            lambda: ATEN.batch_norm_update_stats(y, *stats, 0.1),
+        ]
+        return [[(t.dtype, t.shape) for t in call()] for call in calls]
+
+    if {parameters, running} == {HALF, torch.float32}:
+        pytest.skip("the CPU wants parameters and running statistics of one type")
+    assert metadata("tpu") == metadata("cpu")
+
+
+@pytest.mark.parametrize("affine", [HALF, torch.float32])
+def test_half_layer_norm_trains_compiled_as_eagerly(affine: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(6, 8).to(HALF).to("tpu")
+    module = torch.nn.LayerNorm(8).to(affine).to("tpu")
+    torch.nn.init.uniform_(module.weight)
+    gradients = []
+    for function in (module, torch.compile(module, fullgraph=True)):
+        module.zero_grad()
+        y = x.clone().requires_grad_()
+        function(y).float().pow(2).sum().backward()
+        gradients.append([y.grad, module.weight.grad.clone(), module.bias.grad.clone()])
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=0, atol=0)

@@ -45,6 +45,14 @@ def test_division_rounds_as_asked_for_both_signs(mode, dtype):
     same(lambda a, b: torch.div(a, b, rounding_mode=mode), x, y)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_half_quotient_is_rounded_before_it_is_truncated_except_by_a_number(dtype):
+    x = torch.linspace(-40, 40, 501, dtype=dtype)
+    y = torch.linspace(0.1, 3, 501, dtype=dtype)
+    same(lambda a, b: torch.div(a, b, rounding_mode="trunc"), x, y)
+    same(lambda a: torch.div(a, 0.3, rounding_mode="trunc"), x)
+
+
 @given(
     st.lists(st.integers(-(10**6), 10**6).map(lambda i: i / 8), min_size=1, max_size=8),
     st.floats(0.001, 50),

@@ -109,6 +109,14 @@ def test_dropout_scales_what_it_keeps_and_its_gradient_agrees() -> None:
     assert bool((torch.nn.functional.dropout(x, 1.0) == 0).all())
 
 
+def test_the_gradient_of_dropout_of_booleans_is_floating() -> None:
+    grad, mask = torch.tensor([True, True, False]), torch.tensor([True, False, True])
+    for scale in (0.5, 2.0):
+        expected = torch.ops.aten.native_dropout_backward(grad, mask, scale)
+        actual = torch.ops.aten.native_dropout_backward(grad.to("tpu"), mask.to("tpu"), scale)
+        torch.testing.assert_close(actual.cpu(), expected)
+
+
 def test_multinomial_draws_in_proportion_and_never_the_impossible() -> None:
     weights = torch.tensor([0.0, 1.0, 2.0, 3.0, 0.0], device="tpu")
     share = torch.tensor([0.0, 1 / 6, 1 / 3, 1 / 2, 0.0])

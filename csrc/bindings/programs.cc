@@ -1,3 +1,4 @@
+#include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include "bindings/bindings.h"
@@ -26,6 +27,8 @@ void bind_programs(py::module_& m) {
   });
   m.def("_get_allow_excess_precision",
         [] { return eager::global_settings().allow_excess_precision.load(); });
+  m.def("_ineffective_numerics_options", &runtime::ineffective_numerics_options,
+        py::arg("with_options") = true, py::call_guard<py::gil_scoped_release>());
   m.def("_compile_stats", [] {
     const runtime::CompileStats s = runtime::compile_stats();
     py::dict d;

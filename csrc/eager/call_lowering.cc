@@ -6,9 +6,9 @@
 #include <c10/core/DefaultDtype.h>
 
 #include "eager/meta_call.h"
+#include "eager/meta_exceptions.h"
 #include "eager/scalar_type.h"
 #include "eager/settings.h"
-#include "eager/stride_exceptions.h"
 #include "lowering/promotion.h"
 
 namespace torch_tpu::eager {
@@ -298,7 +298,7 @@ LoweredCall lower_call(const Call& call, CallContext& context) {
   std::vector<TensorType> types;
   if (meta) {
     describe_returns(plan, *meta, out);
-    apply_stride_exceptions(call, out.results);
+    apply_meta_exceptions(call, out.results);
     for (const TensorSpec& spec : out.results)
       types.push_back(spec.defined ? spec.type() : TensorType{});
   } else {
@@ -328,14 +328,15 @@ LoweredCall lower_call(const Call& call, CallContext& context) {
   const lowering::Results values = plan.rule->lower(b, builder.build());
   size_t num_new = out.results.size();
   if (!meta && !plan.pure_inplace) {
-    // No meta kernel: the rule's own types, dense.
+    // No meta kernel: the rule's own types.
     TORCH_CHECK(values.size() >= mutated.size(), plan.name, ": the rule gave too few results");
     num_new = values.size() - mutated.size();
     for (size_t i = 0; i < num_new; ++i) {
       TensorSpec spec;
       spec.defined = values[i].has_value();
-      out.results.push_back(spec.defined ? TensorSpec::contiguous(values[i]->type()) : spec);
+      out.results.push_back(spec.defined ? without_meta(call, values[i]->type()) : spec);
     }
+    apply_meta_exceptions(call, out.results);
     // A Tensor[] return takes them all.
     const auto& returns = plan.op.schema().returns();
     if (returns.size() == 1 && returns[0].type()->kind() == c10::TypeKind::ListType) {

@@ -62,9 +62,8 @@ void register_glu(OperatorTable& table) {
   constexpr RuleOptions kMath{.promotion = Promotion::kResult, .opmath = true};
   table.add("glu", glu, kMath);
   table.add("glu_backward", glu_backward, kMath);
-  constexpr RuleOptions kAsGiven{.promotion = Promotion::kResult};  // no meta kernel to round for
-  table.add("glu_jvp", glu_jvp, kAsGiven);
-  table.add("glu_backward_jvp", glu_backward_jvp, kAsGiven);
+  table.add("glu_jvp", glu_jvp, kMath);
+  table.add("glu_backward_jvp", glu_backward_jvp, kMath);
 }
 
 }  // namespace torch_tpu::lowering

@@ -29,7 +29,9 @@ Range widened(Lowering& b, Range r, double by) {
           b.select(same, b.add(r.high, margin), r.high)};
 }
 
-// Equal bounds ask for the range of the data.
+// Equal bounds ask for the range of the data. As on the CPU, every step is rounded to the type of
+// the data: no opmath, and barriers, since XLA's CPU compiler keeps a float16 chain that ends in a
+// scatter's indices in float32.
 Value histc(Lowering& b, Value x, int64_t bins, Operand low, Operand high) {
   TT_CHECK(bins > 0, kInvalidArgument, "torch.histc(): bins must be > 0");
   const DType result = b.out().dtype;
@@ -42,7 +44,8 @@ Value histc(Lowering& b, Value x, int64_t bins, Operand low, Operand high) {
   Value left = b.broadcast(r.low, x.shape());
   Value right = b.broadcast(r.high, x.shape());
   Value scaled = b.multiply(b.subtract(x, left), b.full_like(x, static_cast<double>(bins)));
-  Value place = b.convert(b.divide(scaled, b.subtract(right, left)), DType::kS64);
+  Value place = b.divide(b.optimization_barrier(scaled), b.subtract(right, left));
+  place = b.convert(b.optimization_barrier(place), DType::kS64);
   place = b.minimum(place, b.full_like(place, static_cast<double>(bins - 1)));
   Value inside = b.and_(b.compare(x, left, Compare::kGe), b.compare(x, right, Compare::kLe));
   place = b.select(inside, place, b.full_like(place, static_cast<double>(bins)));
@@ -145,7 +148,7 @@ Value histogramdd_tensors(Lowering& b, Value x, Values edges, std::optional<Valu
 }  // namespace
 
 void register_histogram(OperatorTable& table) {
-  table.add("histc", histc, {.opmath = true});
+  table.add("histc", histc);
   table.add("histogram.bin_ct", histogram_bins);
   table.add("histogram.bins_tensor", histogram_edges);
   table.add("_histogramdd_bin_edges", histogramdd_bin_edges);

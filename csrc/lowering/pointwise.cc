@@ -75,7 +75,11 @@ Value divide_rounded(Lowering& b, Value x, Value y, std::optional<std::string> m
   TT_CHECK(*mode == "trunc", kInvalidArgument,
            "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '", *mode,
            "'");
-  return trunc(b, b.bdiv(x, y));
+  Value quotient = b.bdiv(x, y);
+  // PyTorch's kernels round a quotient of half tensors before they truncate it, but one by a number
+  // (or a single element) they don't.
+  if (y.numel() != 1) quotient = b.convert(b.convert(quotient, b.out().dtype), quotient.dtype());
+  return trunc(b, quotient);
 }
 
 Value divide_rounded_number(Lowering& b, Value x, Operand y, std::optional<std::string> mode) {

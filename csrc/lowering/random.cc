@@ -176,10 +176,11 @@ std::pair<Value, Value> native_dropout(Lowering& b, Value input, Operand p,
   return {b.convert(b.multiply(b.convert(input, wide), factor), input.dtype()), mask};
 }
 
+// A number times integers is floating.
 Value native_dropout_backward(Lowering& b, Value grad, Value mask, Operand scale) {
-  const DType wide = opmath(grad.dtype());
+  const DType wide = opmath(b.out().dtype);
   Value factor = b.bmul(b.convert(mask, wide), b.number(scale, wide));
-  return b.convert(b.bmul(b.convert(grad, wide), factor), grad.dtype());
+  return b.bmul(b.convert(grad, wide), factor);
 }
 
 // --- randomised leaky ReLU

@@ -4,11 +4,15 @@
 
 namespace torch_tpu::runtime {
 
-void CompileThreads::push(std::function<void()> job) {
+void CompileThreads::push(std::function<void()> job) { enqueue(jobs_, std::move(job)); }
+
+void CompileThreads::push_idle(std::function<void()> job) { enqueue(idle_jobs_, std::move(job)); }
+
+void CompileThreads::enqueue(std::deque<std::function<void()>>& jobs, std::function<void()> job) {
   {
     std::lock_guard lock(mutex_);
     if (stopped_) return;
-    jobs_.push_back(std::move(job));
+    jobs.push_back(std::move(job));
     if (threads_.size() < count_) threads_.emplace_back([this] { main(); });
   }
   wake_.notify_one();
@@ -20,6 +24,7 @@ void CompileThreads::stop() {
     std::lock_guard lock(mutex_);
     stopped_ = true;
     jobs_.clear();
+    idle_jobs_.clear();
     threads.swap(threads_);
   }
   wake_.notify_all();
@@ -31,10 +36,11 @@ void CompileThreads::main() {
     std::function<void()> job;
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stopped_ || !jobs_.empty(); });
+      wake_.wait(lock, [this] { return stopped_ || !jobs_.empty() || !idle_jobs_.empty(); });
       if (stopped_) return;
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
+      auto& jobs = jobs_.empty() ? idle_jobs_ : jobs_;
+      job = std::move(jobs.front());
+      jobs.pop_front();
     }
     job();
   }

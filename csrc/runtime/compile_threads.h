@@ -19,16 +19,19 @@ class CompileThreads {
 
   // After stop(): forgets the job.
   void push(std::function<void()> job);
+  // A job for when no other waits.
+  void push_idle(std::function<void()> job);
   // Lets running jobs end, forgets the others.
   void stop();
 
  private:
+  void enqueue(std::deque<std::function<void()>>& jobs, std::function<void()> job);
   void main();
 
   size_t count_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::function<void()>> jobs_;
+  std::deque<std::function<void()>> jobs_, idle_jobs_;
   std::vector<std::thread> threads_;
   bool stopped_ = false;
 };

@@ -10,12 +10,14 @@
 #include <thread>
 #include <unordered_map>
 
+#include "base/concat.h"
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "pjrt/compile_options.h"
 #include "runtime/compile_threads.h"
 #include "runtime/excess_precision.h"
+#include "runtime/numerics_probe.h"
 
 namespace torch_tpu::runtime {
 namespace {
@@ -128,7 +130,41 @@ pjrt::LoadedExecutable compile_now(const CompileRequest& request,
   return executable;
 }
 
+// Warns of options without effect; not worth failing for.
+void probe_numerics() {
+  try {
+    if (!Runtime::get().capabilities().is_cpu) return;
+    for (const std::string& option : ineffective_numerics_options(/*with_options=*/true)) {
+      write_log(LogLevel::kWarning,
+                concat("the plugin's numerics are not PyTorch's: the compile option ", option,
+                       " has no effect"));
+    }
+  } catch (const std::exception& error) {
+    TT_LOG(kInfo, "the probe of the plugin's numerics failed: ", error.what());
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> ineffective_numerics_options(bool with_options) {
+  const Runtime& runtime = Runtime::get();
+  std::map<std::string, pjrt::OptionValue> overrides;
+  if (with_options) {
+    std::lock_guard lock(state().mutex);
+    CompileRequest request;
+    request.observable_extremum = true;
+    overrides = overrides_for(request);
+  }
+  for (;;) {
+    try {
+      return ineffective_options(runtime.client(), runtime.client().devices()[0].raw(), overrides);
+    } catch (const Error& error) {
+      if (const std::string name = unknown_option(error.what());
+          name.empty() || overrides.erase(name) == 0)
+        throw;
+    }
+  }
+}
 
 Program::Program(CompileRequest request, std::map<std::string, pjrt::OptionValue> overrides)
     : request_(std::move(request)), overrides_(std::move(overrides)) {}
@@ -175,6 +211,8 @@ ProgramRef compile(const CompileRequest& request) {
     program = std::make_shared<const Program>(request, std::move(options.overrides));
     s.programs.emplace(std::move(key), program);
   }
+  static std::once_flag probed;
+  std::call_once(probed, [] { threads().push_idle(&probe_numerics); });
   threads().push([program] { program->compile_if_waiting(); });
   return program;
 }

@@ -67,6 +67,10 @@ struct CompileStats {
 };
 CompileStats compile_stats();
 void clear_programs();
+// Compile options that don't have the effect on the plugin's numerics that they are set for, found
+// by running a program; without the options, those that are needed at all. CPU plugins are probed
+// like this in the background when they are first used, and warned of.
+std::vector<std::string> ineffective_numerics_options(bool with_options);
 // Ends the compiler's threads, once they are through with what they are compiling. Programs that
 // still wait are compiled by whoever needs them.
 void stop_compiling();
