@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from torch_tpu import _plugins
+
 PROGRAM = """
 import json, torch, torch_tpu
 torch.manual_seed(0)
 x = torch.randn(8, 16)
 weight = torch.randn(16, 4)
 x, weight = x.to("tpu"), weight.to("tpu").requires_grad_()
+x = x / x.amax()
 for _ in range(2):
     loss = torch.nn.functional.gelu(x @ weight).square().mean()
     loss.backward()
@@ -74,6 +77,12 @@ def copy(filled: tuple[Path, str, int], folder: Path) -> Path:
 
 def test_a_second_start_compiles_nothing_and_gives_the_same_bits(filled):
     assert start(filled[0]) == (filled[1], 0, "")
+
+
+@pytest.mark.parametrize("plugin", _plugins._known_cpu_plugins(), ids=lambda p: p.stem)
+def test_a_second_start_on_any_plugin_compiles_nothing(tmp_path, plugin):
+    first = start(tmp_path, TORCH_TPU_PJRT_PLUGIN=str(plugin))
+    assert start(tmp_path, TORCH_TPU_PJRT_PLUGIN=str(plugin)) == (first[0], 0, first[2])
 
 
 @pytest.mark.slow
