@@ -14,8 +14,10 @@
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "cache/process_cache.h"
 #include "pjrt/compile_options.h"
 #include "runtime/compile_threads.h"
+#include "runtime/compiler_identity.h"
 #include "runtime/excess_precision.h"
 #include "runtime/numerics_probe.h"
 
@@ -102,15 +104,31 @@ pjrt::LoadedExecutable compile_now(const CompileRequest& request,
   delay_for_tests();
   if (request.name == env<EnvVar::kTestFailCompile>())
     fail(ErrorKind::kInternal, request.name, ": made to fail by TORCH_TPU_TEST_FAIL_COMPILE");
-  const auto start = std::chrono::steady_clock::now();
-  pjrt::LoadedExecutable executable;
+  const pjrt::Client& client = Runtime::get().client();
   pjrt::CompileOptions options;
   options.portable = true;
   options.overrides = overrides;
   for (;;) {
+    const std::string serialized = options.serialize();
     try {
-      executable = Runtime::get().client().compile(request.text, options.serialize());
-      break;
+      auto [executable, source] = cache::process_cache().load_or_compile<pjrt::LoadedExecutable>(
+          compiler_fingerprint().program_key(request.text, serialized), request.name,
+          [&](std::string_view payload) { return client.deserialize(payload, serialized); },
+          [&] {
+            const auto start = std::chrono::steady_clock::now();
+            pjrt::LoadedExecutable compiled = client.compile(request.text, serialized);
+            const double seconds =
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+            TT_LOG(kInfo, "compiled ", request.name, " in ", seconds * 1e3, " ms");
+            std::lock_guard lock(s.mutex);
+            s.stats.seconds += seconds;
+            return compiled;
+          },
+          [](const pjrt::LoadedExecutable& compiled) { return compiled.serialize(); });
+      TT_LOG(kDebug, request.name, ": ", cache::source_name(source));
+      return std::move(executable);
+    } catch (const cache::CompilingForbidden&) {
+      throw;
     } catch (const Error& error) {
       const std::string name = unknown_option(error.what());
       if (name.empty() || options.overrides.erase(name) == 0) {
@@ -122,12 +140,6 @@ pjrt::LoadedExecutable compile_now(const CompileRequest& request,
       s.unknown_options.insert(name);
     }
   }
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  TT_LOG(kInfo, "compiled ", request.name, " in ", seconds * 1e3, " ms");
-  std::lock_guard lock(s.mutex);
-  s.stats.seconds += seconds;
-  return executable;
 }
 
 // Warns of options without effect; not worth failing for.
@@ -169,12 +181,16 @@ std::vector<std::string> ineffective_numerics_options(bool with_options) {
 Program::Program(CompileRequest request, std::map<std::string, pjrt::OptionValue> overrides)
     : request_(std::move(request)), overrides_(std::move(overrides)) {}
 
-void Program::compile_if_waiting() const noexcept {
+std::optional<Error> Program::compile_if_waiting() const noexcept {
   State expected = State::kWaiting;
-  if (!state_.compare_exchange_strong(expected, State::kCompiling)) return;
+  if (!state_.compare_exchange_strong(expected, State::kCompiling)) return std::nullopt;
   State result = State::kCompiled;
+  std::optional<Error> forbidden;
   try {
     executable_ = compile_now(request_, overrides_);
+  } catch (const cache::CompilingForbidden& error) {
+    forbidden = error;
+    result = State::kWaiting;  // may be asked for again
   } catch (const Error& error) {
     error_ = error;
     result = State::kFailed;
@@ -184,17 +200,23 @@ void Program::compile_if_waiting() const noexcept {
   }
   state_.store(result, std::memory_order_release);
   state_.notify_all();
+  return forbidden;
 }
 
 void Program::finish() const {
-  compile_if_waiting();
-  state_.wait(State::kCompiling, std::memory_order_acquire);
-  if (state_.load(std::memory_order_acquire) == State::kFailed) throw *error_;
+  for (;;) {
+    if (const auto forbidden = compile_if_waiting()) throw *forbidden;
+    state_.wait(State::kCompiling, std::memory_order_acquire);
+    const State state = state_.load(std::memory_order_acquire);
+    if (state == State::kCompiled) return;
+    if (state == State::kFailed) throw *error_;
+  }
 }
 
 ProgramRef compile(const CompileRequest& request) {
   State& s = state();
   ProgramRef program;
+  bool fresh = false;
   {
     std::lock_guard lock(s.mutex);
     ++s.stats.requests;
@@ -204,16 +226,21 @@ ProgramRef compile(const CompileRequest& request) {
     std::string key = options.serialize() + request.text;
     if (auto it = s.programs.find(key); it != s.programs.end()) {
       ++s.stats.hits;
-      return it->second;
+      program = it->second;
+    } else {
+      dump(request, s.dumped++);
+      ++s.stats.compilations;
+      program = std::make_shared<const Program>(request, std::move(options.overrides));
+      s.programs.emplace(std::move(key), program);
+      fresh = true;
     }
-    dump(request, s.dumped++);
-    ++s.stats.compilations;
-    program = std::make_shared<const Program>(request, std::move(options.overrides));
-    s.programs.emplace(std::move(key), program);
   }
+  // Whoever forbids compiling wants to hear of it at the call.
+  if (cache::process_cache().compiling_is_forbidden()) static_cast<void>(program->executable());
+  if (!fresh) return program;
   static std::once_flag probed;
   std::call_once(probed, [] { threads().push_idle(&probe_numerics); });
-  threads().push([program] { program->compile_if_waiting(); });
+  threads().push([program] { static_cast<void>(program->compile_if_waiting()); });
   return program;
 }
 

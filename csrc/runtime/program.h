@@ -37,8 +37,9 @@ class Program {
     return executable_;
   }
   bool compiled() const { return state_.load(std::memory_order_acquire) == State::kCompiled; }
-  // Compiles unless somebody did or does. Doesn't throw.
-  void compile_if_waiting() const noexcept;
+  // Compiles unless somebody did or does; failures wait for executable(), but for that of a
+  // compilation that is forbidden now, which is given back and leaves the program as it was.
+  std::optional<Error> compile_if_waiting() const noexcept;
   const std::string& text() const { return request_.text; }
   const std::string& name() const { return request_.name; }
 
