@@ -5,6 +5,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <pybind11/pybind11.h>
 
+#include "eager/argument_checks.h"
+
 namespace torch_tpu::eager {
 namespace {
 
@@ -47,9 +49,14 @@ c10::IValue convert(const c10::IValue& v, const ArgPlan& arg) {
   }
 }
 
+std::string message_of(const pybind11::error_already_set& error) {
+  return pybind11::str(error.value());
+}
+
 }  // namespace
 
 std::optional<std::vector<c10::IValue>> meta_call(const OpPlan& plan, const c10::IValue* args) {
+  check_arguments(plan, args);
   if (!plan.has_meta) return std::nullopt;
   torch::jit::Stack stack;
   bool any_meta = false;
@@ -76,6 +83,8 @@ std::optional<std::vector<c10::IValue>> meta_call(const OpPlan& plan, const c10:
   } catch (pybind11::error_already_set& error) {
     // Many meta kernels are Python functions.
     pybind11::gil_scoped_acquire gil;
+    // What they assert, kernels in C++ check.
+    TORCH_CHECK(!error.matches(PyExc_AssertionError), message_of(error));
     // AttributeError: a meta kernel that forgot an optional argument may be None
     // (_thnn_fused_lstm_cell).
     if (!error.matches(PyExc_NotImplementedError) && !error.matches(PyExc_AttributeError)) throw;
