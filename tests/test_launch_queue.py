@@ -147,7 +147,7 @@ print(bad.sum().item())
     ], child.stdout + child.stderr[-2000:]
 
 
-def test_launch_blocking_raises_at_the_call() -> None:
+def test_launch_blocking_raises_at_the_call_and_names_its_line() -> None:
     code = """
 import torch
 x = torch.ones(3, device="tpu")
@@ -155,12 +155,12 @@ try:
     torch.erfinv(x)
     print("late")
 except RuntimeError as error:
-    print("at once")
+    print("at once", "<string>:5 in <module>: aten::erfinv(float32[3])" in str(error))
 """
     child = _child(
         code, TORCH_TPU_TEST_FAIL_COMPILE="aten::erfinv", TORCH_TPU_LAUNCH_BLOCKING="1"
     )
-    assert "at once" in child.stdout, child.stdout + child.stderr[-2000:]
+    assert "at once True" in child.stdout, child.stdout + child.stderr[-2000:]
 
 
 def test_the_queue_is_bounded() -> None:

@@ -76,6 +76,7 @@ def test_cholesky_and_its_solves_agree_with_cpu(dtype: torch.dtype) -> None:
     options = tolerance(dtype)
     for upper in (False, True):
         assert_agrees(lambda m, u=upper: torch.linalg.cholesky(m, upper=u), a, **options)
+        assert_agrees(lambda m, u=upper: torch.cholesky(m, upper=u), a, **options)
         factor = torch.linalg.cholesky(a, upper=upper)
         assert_agrees(lambda x, f, u=upper: torch.cholesky_solve(x, f, u), b, factor, **options)
         assert_agrees(lambda f, u=upper: torch.cholesky_inverse(f, u), factor, **options)
@@ -87,6 +88,8 @@ def test_cholesky_names_the_minor_that_is_not_positive() -> None:
     assert torch.linalg.cholesky_ex(a).info.tolist() == [0, 2]
     with pytest.raises(torch.linalg.LinAlgError, match="order 2"):
         torch.linalg.cholesky(a)
+    with pytest.raises(torch.linalg.LinAlgError, match="cholesky"):
+        torch.cholesky(a)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

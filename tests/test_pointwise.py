@@ -136,3 +136,12 @@ def test_comparisons_with_fractions_promote_integers():
 def test_nan_to_num_uses_the_limits_of_half_types():
     x = torch.tensor([float("inf"), -float("inf"), float("nan"), 2.0], dtype=torch.float16)
     same(torch.nan_to_num, x)
+
+
+def test_the_gradient_of_a_sign_is_zero_without_the_cpu():
+    torch.tpu.reset_fallback_report()
+    x = torch.randn(5, device="tpu", requires_grad=True)
+    torch.sgn(x).sum().backward()
+    assert x.grad.tolist() == [0.0] * 5
+    x.grad.add_(1)
+    assert torch.tpu.fallback_report() == {}

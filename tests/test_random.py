@@ -1,10 +1,12 @@
 """Random numbers: distributions, ranges, and dependence on the seed alone."""
 
 import math
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
-from scipy import stats
+from scipy import special, stats
 
 import torch_tpu  # noqa: F401
 
@@ -140,3 +142,91 @@ def test_rrelu_uses_the_slopes_it_reports() -> None:
     torch.testing.assert_close(x.grad, slope, rtol=1e-5, atol=1e-6)
     evaluated = torch.nn.functional.rrelu(x, 0.1, 0.3)
     torch.testing.assert_close(evaluated, torch.where(negative, x * 0.2, x))
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_both_parts_of_complex_numbers_are_uniform(dtype: torch.dtype) -> None:
+    x = torch.empty(N, dtype=dtype, device="tpu").uniform_(-1, 3).cpu()
+    for part in (x.real, x.imag):
+        assert part.min().item() >= -1
+        assert part.max().item() < 3
+        assert abs(part.mean().item() - 1) < 0.05
+    assert abs(torch.corrcoef(torch.stack([x.real, x.imag]))[0, 1].item()) < 0.05
+
+
+def slope_of_quantile(
+    lower: Callable[[np.ndarray], np.ndarray],
+    upper: Callable[[np.ndarray], np.ndarray],
+    a: np.ndarray,
+    log_density: np.ndarray,
+    beyond: np.ndarray,
+) -> torch.Tensor:
+    """-(dF/da) / p by fourth-order differences of the smaller tail."""
+
+    def f(a: np.ndarray) -> np.ndarray:
+        return np.where(beyond, -upper(a), lower(a))
+
+    h = 1e-5 * a
+    change = (8 * (f(a + h) - f(a - h)) - (f(a + 2 * h) - f(a - 2 * h))) / (12 * h)
+    return torch.from_numpy(-change / np.exp(log_density))
+
+
+@pytest.mark.parametrize("shape", [0.01, 0.5, 2.0, 8.0, 50.0, 5e4, 2e5])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_gradient_of_gamma_draws_is_that_of_their_quantile(
+    shape: float, dtype: torch.dtype
+) -> None:
+    x = np.random.default_rng(0).gamma(shape, size=200)
+    x = x[x > 1e-30]
+    a = np.full_like(x, shape)
+    expected = slope_of_quantile(
+        lambda a: special.gammainc(a, x),
+        lambda a: special.gammaincc(a, x),
+        a,
+        (a - 1) * np.log(x) - x - special.gammaln(a),
+        x > a,
+    )
+    arguments = [torch.from_numpy(v).to(dtype).to("tpu") for v in (a, x)]
+    actual = torch._standard_gamma_grad(*arguments).cpu()
+    assert actual.dtype == dtype
+    close = 1e-7 if dtype == torch.float64 else 1e-6
+    torch.testing.assert_close(actual.double(), expected, rtol=close, atol=0)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.5, 0.5), (0.1, 3), (3, 0.1), (2, 5), (50, 1), (300, 200)])
+def test_the_gradient_of_dirichlet_draws_is_that_of_their_quantile(a: float, b: float) -> None:
+    x = np.random.default_rng(0).beta(a, b, size=200)
+    x = x[(x > 1e-20) & (x < 1 - 1e-6)]
+    alpha = np.full_like(x, a)
+    expected = slope_of_quantile(
+        lambda alpha: special.betainc(alpha, b, x),
+        lambda alpha: special.betaincc(alpha, b, x),
+        alpha,
+        (a - 1) * np.log(x) + (b - 1) * np.log1p(-x) - special.betaln(a, b),
+        x > a / (a + b),
+    ) / torch.from_numpy(1 - x)
+    arguments = [torch.from_numpy(v).to("tpu") for v in (x, alpha, alpha + b)]
+    actual = torch._dirichlet_grad(*arguments).cpu()
+    torch.testing.assert_close(actual, expected, rtol=1e-7, atol=0)
+
+
+def test_gradients_of_draws_at_the_edges_are_finite() -> None:
+    alpha = torch.tensor([1e-3, 2.0], device="tpu")
+    assert torch._standard_gamma_grad(alpha, torch.zeros_like(alpha)).tolist() == [0, 0]
+    one = torch.ones(3, 1, device="tpu", requires_grad=True)
+    draw = torch.distributions.Dirichlet(one).rsample()
+    draw.sum().backward()
+    assert draw.tolist() == [[1.0]] * 3
+    assert one.grad is not None
+    assert one.grad.tolist() == [[0.0]] * 3
+
+
+def test_draws_that_have_gradients_run_on_the_device() -> None:
+    torch.tpu.reset_fallback_report()
+    concentration = torch.rand(100, 4, device="tpu").add_(0.1).requires_grad_()
+    for family in (torch.distributions.Dirichlet, torch.distributions.Exponential):
+        family(concentration).rsample().square().sum().backward()
+    gamma = torch.distributions.Gamma(concentration, concentration).rsample()
+    gamma.square().sum().backward()
+    assert bool(concentration.grad.isfinite().all())
+    assert torch.tpu.fallback_report() == {}

@@ -53,6 +53,15 @@ def test_empty_and_0d_tensors_reduce_to_the_identity(f):
             same(f, x)
 
 
+@pytest.mark.parametrize("f", [torch.max, torch.min, torch.argmax, torch.argmin])
+def test_extrema_of_nothing_are_refused(f):
+    x = torch.zeros(0)
+    with pytest.raises(Exception) as expected:
+        f(x)
+    with pytest.raises(type(expected.value)):
+        f(x.to("tpu"))
+
+
 def test_logsumexp_of_infinities_is_not_nan():
     x = torch.tensor([[-INF, -INF], [INF, 1.0], [INF, -INF], [1000.0, 1000.0]])
     same(lambda t: torch.logsumexp(t, 1), x)

@@ -415,7 +415,15 @@ void run(const Entry& entry, Call& call, std::vector<at::Tensor>& results) {
       cell->set(launch.outputs[i]);
     }
   });
-  for (const runtime::BufferRef& buffer : awaited) buffer->await();
+  for (const runtime::BufferRef& buffer : awaited) {
+    try {
+      buffer->await();
+    } catch (const Error& error) {
+      const std::string location = python_location();
+      if (location.empty()) throw;
+      throw error.with_context(location);
+    }
+  }
 }
 
 void push_returns(const Entry& entry, const OpPlan& plan, std::vector<at::Tensor>& results,

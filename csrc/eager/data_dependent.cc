@@ -1,8 +1,11 @@
 #include "eager/data_dependent.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ops/_linalg_check_errors.h>
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/linalg_cholesky_ex.h>
 #include <ATen/ops/repeat_interleave.h>
 
 #include "eager/kernel.h"
@@ -52,6 +55,8 @@ at::Tensor tpu_masked_select(const at::Tensor& self, const at::Tensor& mask) {
 }
 
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
   TORCH_CHECK(out.scalar_type() == at::kLong, "Expected out tensor to have dtype Long but got ",
               out.scalar_type());
   const at::Tensor r = tpu_nonzero(self);
@@ -62,6 +67,9 @@ at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
 at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at::Tensor& out) {
   TORCH_CHECK(out.scalar_type() == self.scalar_type(),
               "masked_select(): self and result must have the same scalar type");
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
+  at::assert_no_overlap(out, mask);
   const at::Tensor r = tpu_masked_select(self, mask);
   out.resize_(r.sizes());
   return out.copy_(r);
@@ -145,6 +153,13 @@ at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
   return results(kernel, op, self, weighted ? c10::IValue(*weights) : c10::IValue(), bins)[0];
 }
 
+// The old name of linalg.cholesky, which waits to see whether there is a factor.
+at::Tensor tpu_cholesky(const at::Tensor& self, bool upper) {
+  const auto [factor, info] = at::linalg_cholesky_ex(self, upper, /*check_errors=*/false);
+  at::_linalg_check_errors(info, "cholesky", self.dim() == 2);
+  return factor;
+}
+
 }  // namespace
 
 void register_data_dependent(torch::Library& m) {
@@ -159,6 +174,7 @@ void register_data_dependent(torch::Library& m) {
   m.impl("unique_consecutive", tpu_unique_consecutive);
   m.impl("repeat_interleave.Tensor", repeat_interleave);
   m.impl("bincount", bincount);
+  m.impl("cholesky", tpu_cholesky);
 }
 
 }  // namespace torch_tpu::eager

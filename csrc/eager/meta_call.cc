@@ -5,6 +5,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <pybind11/pybind11.h>
 
+#include "eager/argument_checks.h"
 #include "eager/meta_functions.h"
 
 namespace torch_tpu::eager {
@@ -12,8 +13,6 @@ namespace {
 
 at::Tensor to_meta(const at::Tensor& t) {
   if (!t.defined()) return t;
-  // 0-d CPU operands keep their device: promotion and device checks look at it.
-  if (t.is_cpu() && t.dim() == 0) return t;
   // As large as the original's storage, so that views and overlap are judged as they are.
   at::Tensor m = at::detail::empty_strided_meta(t.sizes(), t.strides(), t.scalar_type());
   if (t.unsafeGetTensorImpl()->is_wrapped_number())
@@ -49,9 +48,14 @@ c10::IValue convert(const c10::IValue& v, const ArgPlan& arg) {
   }
 }
 
+std::string message_of(const pybind11::error_already_set& error) {
+  return pybind11::str(error.value());
+}
+
 }  // namespace
 
 std::optional<std::vector<c10::IValue>> meta_call(const OpPlan& plan, const c10::IValue* args) {
+  check_arguments(plan, args);
   if (!plan.has_meta) return std::nullopt;
   torch::jit::Stack stack;
   bool any_meta = false;
@@ -83,6 +87,8 @@ std::optional<std::vector<c10::IValue>> meta_call(const OpPlan& plan, const c10:
   } catch (pybind11::error_already_set& error) {
     // Many meta kernels are Python functions.
     pybind11::gil_scoped_acquire gil;
+    // What they assert, kernels in C++ check.
+    TORCH_CHECK(!error.matches(PyExc_AssertionError), message_of(error));
     // AttributeError: a meta kernel that forgot an optional argument may be None
     // (_thnn_fused_lstm_cell).
     if (!error.matches(PyExc_NotImplementedError) && !error.matches(PyExc_AttributeError)) throw;

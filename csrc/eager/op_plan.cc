@@ -181,6 +181,7 @@ OpPlan::OpPlan(const c10::OperatorHandle& handle)
     if (hidden && (argument.name() == "running_mean" || argument.name() == "running_var")) {
       plan.mutated = plan.hidden_mutation = true;
     }
+    if (plan.kind == ArgKind::kDevice) device_argument = static_cast<int>(args.size());
     has_index_list |= plan.kind == ArgKind::kOptionalTensorList;
     mutates |= plan.mutated;
     mutates_list |= plan.mutated && plan.kind == ArgKind::kTensorList;

@@ -54,6 +54,7 @@ struct OpPlan {
   bool pure_inplace = false;    // all results are mutated arguments
   bool mutates_list = false;    // writes to tensors of a list
   bool has_index_list = false;  // takes Tensor?[]
+  int device_argument = -1;     // of zeros_like, new_zeros and the like
   // For each return: the argument it aliases, or -1 for a new value.
   std::vector<int> return_alias;
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "eager/argument_checks.h"
 #include "eager/copy.h"
 #include "eager/data_dependent.h"
 #include "eager/factory.h"
@@ -16,6 +17,27 @@ namespace {
 
 // Composites that are one program already.
 constexpr std::string_view kLeftComposite[] = {"clone", "_to_copy"};
+
+// The kernel of an operator whose numbers are checked on every call.
+class CheckedKernel final : public c10::OperatorKernel {
+ public:
+  explicit CheckedKernel(NumberCheck check) : check_(check) {}
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                  torch::jit::Stack* stack) {
+    check_(op.schema(), stack->data() + (stack->size() - op.schema().arguments().size()));
+    kernel_(op, keys, stack);
+  }
+
+ private:
+  NumberCheck check_;
+  Kernel kernel_;
+};
+
+torch::CppFunction kernel_of(const c10::OperatorHandle& op) {
+  if (const NumberCheck check = number_check(op))
+    return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<CheckedKernel>(check));
+  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>());
+}
 
 bool composite_implicit(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
@@ -39,8 +61,7 @@ void register_rules(torch::Library& m) {
     if (!has_rule || composite_implicit(*op) ||
         op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1))
       continue;
-    m.impl(short_name.c_str(),
-           torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>()));
+    m.impl(short_name.c_str(), kernel_of(*op));
   }
 }
 

@@ -252,6 +252,8 @@ Value forward(Lowering& b, Value input, Value weight, std::optional<Value> bias,
 Value convolution(Lowering& b, Value input, Value weight, std::optional<Value> bias, IntList stride,
                   IntList padding, IntList dilation, bool transposed, IntList output_padding,
                   int64_t groups) {
+  // Without input channels, PyTorch's result has no channels either.
+  if (b.num_outputs() > 0 && b.out().numel() == 0) return b.full(b.out(), 0);
   const Geometry g =
       geometry(weight, stride, padding, dilation, transposed, output_padding, groups);
   if (input.rank() == weight.rank()) return forward(b, input, weight, bias, g);

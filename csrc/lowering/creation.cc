@@ -157,7 +157,8 @@ void register_creation(OperatorTable& table) {
   table.add("eye.m", eye_m);
   table.add("full", full);
   table.add("full_like", full);
-  for (const char* name : {"zeros", "zeros_like", "zero"}) table.add(name, zeros);
+  for (const char* name : {"zeros", "zeros_like", "zero", "_efficientzerotensor"})
+    table.add(name, zeros);
   for (const char* name : {"ones", "ones_like"}) table.add(name, ones);
   table.add("tril_indices", tril_indices);
   table.add("triu_indices", triu_indices);

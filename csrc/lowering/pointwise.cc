@@ -166,6 +166,12 @@ Value lerp_number(Lowering& b, Value start, Value end, Operand weight) {
 
 // --- two-argument functions
 
+Value power_number(Lowering& b, Value x, Scalar exponent) {
+  TT_CHECK(!is_integral(x.dtype()) || !exponent.is_integral() || exponent.to_int() >= 0,
+           kInvalidArgument, "Integers to negative integer powers are not allowed.");
+  return power_constant(b, x, exponent);
+}
+
 Value power_number_first(Lowering& b, Operand x, Value y) {
   return power(b, b.number(x, y.dtype()), y);
 }
@@ -318,7 +324,7 @@ void register_pointwise(OperatorTable& table) {
   table.add("nan_to_num", nan_to_num);
 
   table.add("pow.Tensor_Tensor", power, kMath);
-  table.add("pow.Tensor_Scalar", power_constant, kMath);
+  table.add("pow.Tensor_Scalar", power_number, kMath);
   table.add("pow.Scalar", power_number_first, kMath);
   table.add("atan2", atan2, kFloatMath);
   table.add("hypot", hypot, kMath);

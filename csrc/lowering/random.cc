@@ -13,7 +13,17 @@ namespace {
 
 DType number_type(Value x) { return is_integral(x.dtype()) ? DType::kF32 : opmath(x.dtype()); }
 
+// Both parts of complex numbers are drawn, beside each other.
 Value uniform(Lowering& b, Value self, Operand from, Operand to) {
+  if (is_complex(self.dtype())) {
+    Shape parts = self.shape();
+    parts.push_back(2);
+    Value drawn = uniform(b, b.constant(real_of(self.dtype()), 0, parts), from, to);
+    auto part = [&](int64_t i) {
+      return b.reshape(b.slice_dim(drawn, self.rank(), i, i + 1), self.shape());
+    };
+    return b.complex(part(0), part(1));
+  }
   const DType dtype = number_type(self);
   Value low = b.number(from, dtype);
   Value high = b.number(to, dtype);
@@ -260,6 +270,7 @@ void register_random(OperatorTable& table) {
   table.add("_standard_gamma", standard_gamma, kRandom);
   table.add("_sample_dirichlet", sample_dirichlet, kRandom);
   table.add("multinomial", multinomial, kRandom);
+  register_sampler_gradients(table);
 }
 
 }  // namespace torch_tpu::lowering

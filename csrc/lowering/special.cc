@@ -29,6 +29,12 @@ Value chebyshev_series(Lowering& b, Value t, std::span<const double> coefficient
 
 Value lgamma(Lowering& b, Value x) { return b.chlo("lgamma", x); }
 
+// -infinity with the sign of -x at zero, where the reflection formula gives NaN.
+Value digamma(Lowering& b, Value x) {
+  Value at_zero = b.select(is_negative(b, x), b.full_like(x, kInf), b.full_like(x, -kInf));
+  return b.select(equals(b, x, 0), at_zero, b.chlo("digamma", x));
+}
+
 // A series for x >= 0; erfcx(-x) = 2 exp(x^2) - erfcx(x).
 Value erfcx(Lowering& b, Value x) {
   Value size = b.abs(x);
@@ -81,12 +87,6 @@ Value ndtri(Lowering& b, Value p) {
 }
 
 // --- gamma and zeta
-
-// -infinity with the sign of -x at zero, where the reflection formula gives NaN.
-Value digamma(Lowering& b, Value x) {
-  Value at_zero = b.select(is_negative(b, x), b.full_like(x, kInf), b.full_like(x, -kInf));
-  return b.select(equals(b, x, 0), at_zero, b.chlo("digamma", x));
-}
 
 // Reflection below 1/2, six steps up, then the asymptotic series (Abramowitz and Stegun 6.4.12).
 Value trigamma(Lowering& b, Value x) {

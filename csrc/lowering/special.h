@@ -12,6 +12,7 @@ class OperatorTable;
 Value chebyshev_series(Lowering& b, Value t, std::span<const double> coefficients);
 
 Value lgamma(Lowering& b, Value x);
+Value digamma(Lowering& b, Value x);
 // exp(x^2) erfc(x)
 Value erfcx(Lowering& b, Value x);
 // The logarithm of the Gaussian distribution function.

@@ -481,7 +481,78 @@ Value ProgramBuilder::nan(DType dtype, const Shape& shape) {
 
 // --- elementwise
 
+namespace {
+
+// The element types that an elementwise operation takes (StableHLO specification, "Inputs").
+enum class Domain : uint8_t { kAny, kFloat, kFloatOrComplex, kInteger, kIntegerOrBool, kNotBool };
+
+Domain domain_of(std::string_view op) {
+  static const std::unordered_map<std::string_view, Domain> table = {
+      {"negate", Domain::kNotBool},
+      {"sign", Domain::kNotBool},
+      {"ceil", Domain::kFloat},
+      {"floor", Domain::kFloat},
+      {"round_nearest_even", Domain::kFloat},
+      {"round_nearest_afz", Domain::kFloat},
+      {"exponential", Domain::kFloatOrComplex},
+      {"exponential_minus_one", Domain::kFloatOrComplex},
+      {"log", Domain::kFloatOrComplex},
+      {"log_plus_one", Domain::kFloatOrComplex},
+      {"logistic", Domain::kFloatOrComplex},
+      {"tanh", Domain::kFloatOrComplex},
+      {"sqrt", Domain::kFloatOrComplex},
+      {"rsqrt", Domain::kFloatOrComplex},
+      {"cbrt", Domain::kFloatOrComplex},
+      {"sine", Domain::kFloatOrComplex},
+      {"cosine", Domain::kFloatOrComplex},
+      {"tan", Domain::kFloatOrComplex},
+      {"atan2", Domain::kFloatOrComplex},
+      {"not", Domain::kIntegerOrBool},
+      {"and", Domain::kIntegerOrBool},
+      {"or", Domain::kIntegerOrBool},
+      {"xor", Domain::kIntegerOrBool},
+      {"popcnt", Domain::kInteger},
+      {"count_leading_zeros", Domain::kInteger},
+      {"shift_left", Domain::kInteger},
+      {"shift_right_arithmetic", Domain::kInteger},
+      {"shift_right_logical", Domain::kInteger},
+      {"subtract", Domain::kNotBool},
+      {"divide", Domain::kNotBool},
+      {"remainder", Domain::kNotBool},
+      {"power", Domain::kNotBool},
+  };
+  const auto it = table.find(op);
+  return it == table.end() ? Domain::kAny : it->second;
+}
+
+bool contains(Domain domain, DType t) {
+  switch (domain) {
+    case Domain::kAny:
+      return true;
+    case Domain::kFloat:
+      return is_float(t);
+    case Domain::kFloatOrComplex:
+      return is_float(t) || is_complex(t);
+    case Domain::kInteger:
+      return is_int(t);
+    case Domain::kIntegerOrBool:
+      return is_integral(t);
+    case Domain::kNotBool:
+      return !is_bool(t);
+  }
+  return true;
+}
+
+// Not an internal error: a caller asks for the function of a type that has none.
+void require_domain(std::string_view op, Value x) {
+  if (!contains(domain_of(op), x.dtype()))
+    fail(ErrorKind::kNotImplemented, "stablehlo.", op, " is not defined for ", to_string(x.type()));
+}
+
+}  // namespace
+
 Value ProgramBuilder::unary(std::string_view op, Value x) {
+  require_domain(op, x);
   return emit1(op, std::span(&x, 1), x.type());
 }
 
@@ -489,6 +560,7 @@ Value ProgramBuilder::binary(std::string_view op, Value x, Value y) {
   const Value operands[] = {x, y};
   if (!x.defined() || !y.defined() || x.type() != y.type())
     bad(op, "operands must have one type", operands);
+  require_domain(op, x);
   return emit1(op, operands, x.type());
 }
 
