@@ -226,7 +226,8 @@ def test_like_factories_go_to_the_device_they_are_given():
     for device in ("cpu", "meta"):
         for f in (torch.zeros_like, torch.ones_like, torch.empty_like, torch.rand_like):
             y = f(x, device=device)
-            assert y.device.type == device and y.stride() == (1, 3)
+            assert y.device.type == device
+            assert y.stride() == (1, 3)
         assert torch.full_like(x, 3, device=device).device.type == device
         assert x.new_zeros(4, device=device).device.type == device
         assert x.new_full((2,), 1.5, device=device).device.type == device

@@ -74,25 +74,43 @@ def rows(folder: Path) -> list[tuple[str, str, str, str]]:
     return sorted(found.values())
 
 
+_TEMPLATE = """\
+// Made by tools/meta_functions.py.
+#include <ATen/core/Tensor.h>
+{includes}
+#include "eager/meta_functions.h"
+
+namespace torch_tpu::eager {{
+
+const std::unordered_map<std::string_view, c10::KernelFunction>& meta_functions() {{
+  static const auto* table = [] {{
+    auto* t = new std::unordered_map<std::string_view, c10::KernelFunction>();
+{rows}
+    return t;
+  }}();
+  return *table;
+}}
+
+}}  // namespace torch_tpu::eager
+"""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)
     options = parser.parse_args()
     table = rows(options.folder)
-    lines = ["// Made by tools/meta_functions.py.", "#include <ATen/core/Tensor.h>"]
-    for stem in sorted({row[1] for row in table}):
-        lines += [f"#include <ATen/ops/{stem}_meta_dispatch.h>", f"#include <ATen/ops/{stem}_ops.h>"]
-    lines += ['#include "eager/meta_functions.h"', "", "namespace torch_tpu::eager {", ""]
-    lines += ["const std::unordered_map<std::string_view, c10::KernelFunction>& meta_functions() {"]
-    lines += ["  static const auto* table = [] {"]
-    lines += ["    auto* t = new std::unordered_map<std::string_view, c10::KernelFunction>();"]
-    for overload, _, struct, function in table:
-        lines.append(
-            f'    t->emplace("{overload}", boxed<at::_ops::{struct}::schema>(&at::meta::{function}));'
-        )
-    lines += ["    return t;", "  }();", "  return *table;", "}", "", "}  // namespace torch_tpu::eager", ""]
-    text = "\n".join(lines)
+    includes = [
+        f"#include <ATen/ops/{stem}_{part}.h>"
+        for stem in sorted({row[1] for row in table})
+        for part in ("meta_dispatch", "ops")
+    ]
+    entries = [
+        f'    t->emplace("{overload}", boxed<at::_ops::{struct}::schema>(&at::meta::{function}));'
+        for overload, _, struct, function in table
+    ]
+    text = _TEMPLATE.format(includes="\n".join(includes), rows="\n".join(entries))
     if not options.out.exists() or options.out.read_text() != text:
         options.out.write_text(text)
 

@@ -18,8 +18,8 @@ namespace {
 std::string python_location() {
   if (!Py_IsInitialized()) return "";
   py::gil_scoped_acquire gil;
-  py::object frame = py::reinterpret_borrow<py::object>(
-      reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  py::object frame =
+      py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
   while (frame && !frame.is_none()) {
     const py::object code = frame.attr("f_code");
     const auto file = code.attr("co_filename").cast<std::string>();

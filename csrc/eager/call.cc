@@ -85,9 +85,8 @@ int first_with_cell(Call& call, Cell* cell, int position) {
 // A lost value may still be overwritten.
 [[gnu::cold, gnu::noinline]] void forget_or_throw(const Call& call, TensorArgument& a,
                                                   const c10::TensorImpl& impl) {
-  const bool covered =
-      impl.storage_offset() == 0 && impl.is_non_overlapping_and_dense() &&
-      impl.numel() * static_cast<int64_t>(impl.itemsize()) == a.cell->bytes();
+  const bool covered = impl.storage_offset() == 0 && impl.is_non_overlapping_and_dense() &&
+                       impl.numel() * static_cast<int64_t>(impl.itemsize()) == a.cell->bytes();
   if (!covered || !call.plan->args[static_cast<size_t>(a.arg)].overwritten) throw a.buffer->error();
   a.buffer.reset();
 }
@@ -377,8 +376,8 @@ void run(const Entry& entry, Call& call, std::vector<at::Tensor>& results) {
         launch.inputs.push_back(std::move(call.tensors[input.index].buffer));
         break;
       case Entry::Input::Kind::kOperand:
-        launch.inputs.push_back(runtime::scalar_buffer(
-            operand_bits(call.operands[input.index], input.dtype), device));
+        launch.inputs.push_back(
+            runtime::scalar_buffer(operand_bits(call.operands[input.index], input.dtype), device));
         break;
       case Entry::Input::Kind::kRandom: {
         const RandomState state = reserve_random(call.generator, call.device, entry.random_blocks);
@@ -399,8 +398,7 @@ void run(const Entry& entry, Call& call, std::vector<at::Tensor>& results) {
   }
   device.reserve(launch.reserved);
   for (const Entry::Output& output : entry.outputs)
-    launch.outputs.push_back(
-        std::make_shared<runtime::Buffer>(output.type, device, entry.origin));
+    launch.outputs.push_back(std::make_shared<runtime::Buffer>(output.type, device, entry.origin));
   // References of this call would make the launch spare values that it may overwrite.
   for (TensorArgument& t : call.tensors) t.buffer.reset();
   const bool blocking = global_settings().launch_blocking.load(std::memory_order_relaxed);

@@ -155,7 +155,8 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   if (host.nbytes() <= kSmall && self.is_cpu() && self.scalar_type() == host.scalar_type() &&
       self.sizes() == host.sizes() && self.strides() == host.strides() &&
       self.is_non_overlapping_and_dense()) {
-    if (host.nbytes() > 0) std::memcpy(self.mutable_data_ptr(), host.const_data_ptr(), host.nbytes());
+    if (host.nbytes() > 0)
+      std::memcpy(self.mutable_data_ptr(), host.const_data_ptr(), host.nbytes());
     return self;
   }
   self.copy_(host, non_blocking);

@@ -20,7 +20,7 @@ const std::set<std::string_view>& hidden_mutations() {
 // In-place operators whose result doesn't depend on the old value.
 const std::set<std::string_view>& fillers() {
   static const std::set<std::string_view> names = {
-      "copy_",      "fill_",        "zero_",   "normal_",     "uniform_",   "random_",
+      "copy_",      "fill_",        "zero_",   "normal_",     "uniform_",  "random_",
       "bernoulli_", "exponential_", "cauchy_", "log_normal_", "geometric_"};
   return names;
 }

@@ -129,8 +129,8 @@ void LaunchQueue::execute(Launch& launch) {
   } catch (const Error& error) {
     bool inherited = false;
     for (const BufferRef& input : launch.inputs) inherited |= input->failed();
-    const Error named = inherited || launch.origin == nullptr ? error
-                                                              : error.with_context(*launch.origin);
+    const Error named =
+        inherited || launch.origin == nullptr ? error : error.with_context(*launch.origin);
     for (const BufferRef& output : launch.outputs) {
       if (!output->launched()) output->fail(named);
     }

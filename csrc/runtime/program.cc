@@ -94,8 +94,8 @@ void delay_for_tests() {
   const auto limit = env<EnvVar::kTestCompileDelay>();
   if (limit <= 0) return;
   thread_local std::minstd_rand generator(std::random_device{}());
-  std::this_thread::sleep_for(std::chrono::milliseconds(
-      std::uniform_int_distribution<int64_t>(0, limit)(generator)));
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(std::uniform_int_distribution<int64_t>(0, limit)(generator)));
 }
 
 pjrt::LoadedExecutable compile_now(const CompileRequest& request,

@@ -240,7 +240,8 @@ BufferRef Runtime::to_device(const void* data, const TensorType* type, Device& d
       try {
         // Immutable: donated memory would be given back here while it is still in use.
         return client_.buffer_from_host(block, buffer_type(type->dtype), type->shape, {},
-                                        device.raw(), pjrt::HostBufferSemantics::kImmutableZeroCopy);
+                                        device.raw(),
+                                        pjrt::HostBufferSemantics::kImmutableZeroCopy);
       } catch (const Error&) {
         HostPool::get().give(block, size);
         throw;
