@@ -92,3 +92,18 @@ assert not torch.tpu.is_initialized()
 """
     result = run(code)
     assert result.returncode == 0, result.stderr
+
+
+def test_operators_with_python_meta_kernels_do_not_import_dynamo() -> None:
+    code = """
+import sys, torch
+x = torch.ones(4, 4, device="tpu", requires_grad=True)
+(torch.relu(x) + x.masked_fill(x > 0, 2.0) * torch.rsqrt(x)).sum().backward()
+torch.nn.functional.layer_norm(torch.where(x > 0, x, -x), (4,)).mean().backward()
+print("torch._dynamo" in sys.modules)
+import torch._dynamo
+f = torch.compile(lambda y: torch.relu(y) + 1, backend="eager", fullgraph=True)
+print(f(torch.ones(2)).sum().item(), torch.relu(torch.ones(3, device="meta")).shape[0])
+"""
+    result = run(code)
+    assert result.stdout.split() == ["False", "4.0", "3"], result.stderr

@@ -1,6 +1,8 @@
 """Every place where something of PyTorch's own is replaced, and the gap upstream it stands for."""
 
 import functools
+import sys
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -17,6 +19,7 @@ def install() -> None:
     _override_storage_files()
     _override_storage_slices()
     after_import("safetensors", _override_safetensors)
+    _override_reference_functions()
 
 
 def _override_autocast_dtype() -> None:
@@ -181,3 +184,49 @@ class _MovedTensors:
 
     def get_slice(self, name: str) -> "_MovedTensors":
         return _MovedTensors(self._source.get_slice(name), self._device)
+
+
+def _override_reference_functions() -> None:
+    """Reference functions, PyTorch's meta kernels for many operators, import Dynamo when called.
+
+    They are hidden from Dynamo by ``torch._disable_dynamo``, which imports it (1.4 s) at the first
+    call although nothing is compiled. Until somebody else imports it, there is nothing to hide
+    from.
+    """
+    if "torch._dynamo" in sys.modules:
+        return
+    marked: list[Any] = []
+    todo: list[Any] = []
+    for name, module in list(sys.modules.items()):
+        if name == "torch._refs" or name.startswith(("torch._refs.", "torch._decomp.")):
+            todo += vars(module).values()
+    for table in torch._decomp.global_decomposition_table.values():
+        todo += table.values()
+    seen: set[int] = set()
+    while todo:
+        function = todo.pop()
+        if not isinstance(function, FunctionType) or id(function) in seen:
+            continue
+        seen.add(id(function))
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        held = {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
+        todo += held.values()
+        if function.__code__.co_qualname == "_disable_dynamo.<locals>.inner":
+            hidden = held["fn"]
+            if not hasattr(hidden, "__dynamo_disable"):
+                hidden.__dynamo_disable = hidden
+                marked.append(hidden)
+
+    def hide_again(_: ModuleType) -> None:
+        for function in marked:
+            del function.__dynamo_disable
+
+    after_import("torch._dynamo", hide_again)
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
