@@ -25,3 +25,15 @@ target_precompile_headers(torch_tpu_torch_pch PRIVATE
   <torch/library.h>
   <torch/csrc/utils/pybind.h>
   <string> <vector> <unordered_map> <memory> <functional> <optional> <mutex>)
+
+# PyTorch's structured meta functions as a table, from the headers of the PyTorch that is installed.
+function(torch_tpu_meta_functions layer)
+  set(table ${CMAKE_BINARY_DIR}/meta_functions.cc)
+  execute_process(
+    COMMAND ${Python_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/meta_functions.py
+            ${TORCH_DIR}/include/ATen/ops ${table}
+    COMMAND_ERROR_IS_FATAL ANY)
+  target_sources(torch_tpu_${layer} PRIVATE ${table})
+  # Hundreds of wrappers that run on misses only: small is better than fast.
+  set_source_files_properties(${table} PROPERTIES COMPILE_OPTIONS -O1)
+endfunction()

@@ -1,9 +1,14 @@
 """Fixtures shared by all tests."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
+
+# Programs compiled by tests go to a cache of their own, shared with the processes they start.
+_CACHE = tempfile.TemporaryDirectory(prefix="torch_tpu_tests_")
+os.environ["TORCH_TPU_CACHE_DIR"] = _CACHE.name
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

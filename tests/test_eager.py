@@ -219,3 +219,24 @@ def test_memory_does_not_grow_over_training_steps() -> None:
     torch.accelerator.synchronize()
     assert torch.tpu.memory_allocated() - buffers < 4096  # learning rates in the scalar cache
     assert _C._compile_stats()["programs"] == programs
+
+
+def test_like_factories_go_to_the_device_they_are_given():
+    x = torch.ones(2, 3, device="tpu").t()
+    for device in ("cpu", "meta"):
+        for f in (torch.zeros_like, torch.ones_like, torch.empty_like, torch.rand_like):
+            y = f(x, device=device)
+            assert y.device.type == device
+            assert y.stride() == (1, 3)
+        assert torch.full_like(x, 3, device=device).device.type == device
+        assert x.new_zeros(4, device=device).device.type == device
+        assert x.new_full((2,), 1.5, device=device).device.type == device
+    assert torch.equal(torch.full_like(x, 3, device="cpu"), torch.full((3, 2), 3.0))
+
+
+def test_cpu_numbers_are_operands_of_python_meta_kernels_too():
+    x, mask = torch.ones(2, device="tpu"), torch.tensor([True, False], device="tpu")
+    value = torch.tensor(3.0)
+    assert x.masked_fill(mask, value).tolist() == [3, 1]
+    assert torch.where(mask, value, x).tolist() == [3, 1]
+    assert x.clamp(max=value).tolist() == [1, 1]

@@ -4,8 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from torch_tpu import _plugins
 
 _PROGRAM = """
 import json, torch
@@ -47,3 +50,26 @@ def test_emulated_passes_have_the_errors_of_their_number(operator: str) -> None:
 
 def test_without_emulation_a_cpu_plugin_is_exact_at_every_setting() -> None:
     assert all(error < 2e-6 for error in _errors(emulate=False).values())
+
+
+_PROBE = """
+import torch
+from torch_tpu import _C
+torch.ones(2, device="tpu").add(1).cpu()
+for with_options in (True, False):
+    print(_C._ineffective_numerics_options(with_options))
+"""
+
+
+@pytest.mark.parametrize("plugin", _plugins._known_cpu_plugins(), ids=lambda p: p.stem)
+def test_every_known_plugin_heeds_the_options_that_numerics_need(plugin: Path) -> None:
+    child = subprocess.run(
+        [sys.executable, "-c", _PROBE],
+        env={**os.environ, "TORCH_TPU_PJRT_PLUGIN": str(plugin)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    with_options, without = child.stdout.strip().splitlines()[-2:]
+    assert with_options == "[]"
+    assert without != "[]"  # the probe can tell

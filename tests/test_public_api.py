@@ -30,6 +30,7 @@ GOLDEN = {
         default_generators get_rng_state get_rng_state_all initial_seed manual_seed
         manual_seed_all seed seed_all set_rng_state set_rng_state_all
     """,
+    "torch.tpu.cache": "cache_only clear flush folder stats",
     "torch.tpu.compiler": "programs",
     "torch.tpu.amp": "GradScaler autocast custom_bwd custom_fwd",
 }

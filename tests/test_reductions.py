@@ -53,6 +53,14 @@ def test_empty_and_0d_tensors_reduce_to_the_identity(f):
             same(f, x)
 
 
+@pytest.mark.parametrize("f", [torch.max, torch.min, torch.argmax, torch.argmin])
+def test_extrema_of_nothing_are_refused(f):
+    expected = IndexError if f in (torch.argmax, torch.argmin) else RuntimeError
+    for device in ("cpu", "tpu"):
+        with pytest.raises(expected):
+            f(torch.zeros(0, device=device))
+
+
 def test_logsumexp_of_infinities_is_not_nan():
     x = torch.tensor([[-INF, -INF], [INF, 1.0], [INF, -INF], [1000.0, 1000.0]])
     same(lambda t: torch.logsumexp(t, 1), x)
@@ -64,6 +72,12 @@ def test_scans_agree_across_block_borders(n):
     for f in [torch.cumsum, torch.cumprod, torch.logcumsumexp]:
         same(lambda t: f(t, 1), x)  # noqa: B023
         same(lambda t: f(t, 0), x)  # noqa: B023
+
+
+def test_logcumsumexp_adds_up_in_double_as_on_the_cpu():
+    # In single precision the last step rounds to the other side.
+    x = torch.tensor([-10000.4971, -10001.3926, -10001.0498])
+    assert torch.equal(x.to("tpu").logcumsumexp(0).cpu(), x.logcumsumexp(0))
 
 
 @pytest.mark.parametrize("name", ["cummax", "cummin"])

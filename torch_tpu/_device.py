@@ -133,6 +133,16 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return True
 
 
+def get_device_capability(device: DeviceLike = None) -> tuple[int, int]:
+    """The generation of a TPU and 0 ("TPU v6 lite": (6, 0)), (0, 0) on other platforms."""
+    return _get_compute_capability(device), 0
+
+
+def is_current_stream_capturing() -> bool:
+    """False: streams aren't captured, torch.compile makes programs."""
+    return False
+
+
 def _get_local_device_attributes() -> list[dict[str, Any]]:
     return [get_device_properties(i).attributes for i in range(device_count())]
 

@@ -73,11 +73,13 @@ PUBLIC: dict[str, tuple[str, dict[str, Name]]] = {
                 "device",
                 "device_count",
                 "device_of",
+                "get_device_capability",
                 "get_device_name",
                 "get_device_properties",
                 "init",
                 "is_available",
                 "is_bf16_supported",
+                "is_current_stream_capturing",
                 "is_initialized",
                 "set_device",
                 "synchronize",
@@ -131,6 +133,7 @@ PUBLIC: dict[str, tuple[str, dict[str, Name]]] = {
                 "_get_cache_stats",
                 "_hbm_usage_summary",
             ),
+            **_from("_cache", "internal", "_clear_cache", "_set_allow_cache", "_set_cache_only"),
             **_from(
                 "_amp",
                 "stable",
@@ -146,6 +149,10 @@ PUBLIC: dict[str, tuple[str, dict[str, Name]]] = {
     "torch.tpu.compiler": (
         "What torch.compile made of a program.",
         _from("_compile", "experimental", "programs"),
+    ),
+    "torch.tpu.cache": (
+        "The cache of compiled programs.",
+        _from("_cache", "stable", "cache_only", "clear", "flush", "folder", "stats"),
     ),
     "torch.tpu.amp": (
         "Automatic mixed precision.",

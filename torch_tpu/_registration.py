@@ -1,5 +1,6 @@
 """Tells PyTorch about the device, once."""
 
+import atexit
 import importlib
 from types import ModuleType
 
@@ -22,10 +23,11 @@ def install() -> None:
     _installed = True
 
     # Imported late: they need the native module.
-    from torch_tpu import _dynamo_hook, _overrides, _plugins
+    from torch_tpu import _cache, _dynamo_hook, _overrides, _plugins
 
     native._set_plugin_resolver(_plugins.resolve)
     native._set_availability(_plugins.is_available)
+    _cache.install_fleet_tier()
     torch.utils.rename_privateuse1_backend("tpu")
     torch._register_device_module("tpu", _namespaces.install())
     torch.utils.generate_methods_for_privateuse1_backend(
@@ -33,7 +35,8 @@ def install() -> None:
     )
     _overrides.install()
     _dynamo_hook.install()
-    _dynamo_hook.install()
+    # Before the interpreter and the plugin take apart what the native threads use.
+    atexit.register(native._shutdown_runtime)
 
 
 def _load_native() -> ModuleType:

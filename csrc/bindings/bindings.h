@@ -8,5 +8,6 @@ namespace torch_tpu {
 void bind_device(pybind11::module_& m);
 void bind_programs(pybind11::module_& m);
 void bind_compiler(pybind11::module_& m);
+void bind_cache(pybind11::module_& m);
 
 }  // namespace torch_tpu

@@ -150,6 +150,7 @@ void bind_device(py::module_& m) {
   m.def("_is_in_bad_fork", &Runtime::in_bad_fork);
   m.def("_init", torch::wrap_pybind_function_no_gil(initialize));
   m.def("_synchronize", torch::wrap_pybind_function_no_gil(synchronize));
+  m.def("_shutdown_runtime", &Runtime::shut_down, py::call_guard<py::gil_scoped_release>());
   m.def("_device_properties", torch::wrap_pybind_function(device_properties));
   m.def("_default_generators", torch::wrap_pybind_function(default_generators));
   m.def("_ensure_autocast_default", &eager::ensure_autocast_default);

@@ -6,4 +6,5 @@ PYBIND11_MODULE(_C, m) {
   torch_tpu::bind_device(m);
   torch_tpu::bind_programs(m);
   torch_tpu::bind_compiler(m);
+  torch_tpu::bind_cache(m);
 }

@@ -57,7 +57,7 @@ std::vector<c10::IValue> GraphRunner::run(const std::vector<c10::IValue>& inputs
       std::unique_ptr<eager::Entry> made = eager::compile_traced(
           call, [&] { return graph_(moved); }, runtime::Effort::kGraph, /*may_alias=*/true);
       made->key = call.key;
-      made->origin = name_;
+      made->origin = runtime::intern_origin(name_);
       entry = table_.insert(std::move(made));
     }
     std::vector<at::Tensor> results;

@@ -82,6 +82,15 @@ int first_with_cell(Call& call, Cell* cell, int position) {
   return call.positions.try_emplace(cell, position).first->second;
 }
 
+// A lost value may still be overwritten.
+[[gnu::cold, gnu::noinline]] void forget_or_throw(const Call& call, TensorArgument& a,
+                                                  const c10::TensorImpl& impl) {
+  const bool covered = impl.storage_offset() == 0 && impl.is_non_overlapping_and_dense() &&
+                       impl.numel() * static_cast<int64_t>(impl.itemsize()) == a.cell->bytes();
+  if (!covered || !call.plan->args[static_cast<size_t>(a.arg)].overwritten) throw a.buffer->error();
+  a.buffer.reset();
+}
+
 void add_tensor(Call& call, const at::Tensor& t, int arg, bool mutated) {
   const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
   if (impl->device_type() != c10::DeviceType::PrivateUse1) [[unlikely]] {
@@ -108,8 +117,8 @@ void add_tensor(Call& call, const at::Tensor& t, int arg, bool mutated) {
   const bool alias = a.storage != position;
   if (!alias) {
     a.buffer = cell->buffer();
-    if (!a.buffer) [[unlikely]]
-      cell->throw_if_failed();
+    if (a.buffer && a.buffer->failed()) [[unlikely]]
+      forget_or_throw(call, a, *impl);
   }
   const runtime::Buffer* buffer =
       alias ? call.tensors[static_cast<size_t>(a.storage)].buffer.get() : a.buffer.get();
@@ -338,62 +347,7 @@ runtime::ScalarBits operand_bits(const OperandArgument& operand, DType dtype) {
 }  // namespace
 
 void run(const Entry& entry, Call& call, std::vector<at::Tensor>& results) {
-  runtime::Device* device = nullptr;
-  InlineVector<PJRT_Buffer*, 16> produced;
-  if (entry.program) {
-    device = &runtime::Runtime::get().device(call.device);
-    InlineVector<PJRT_Buffer*, 16> arguments;
-    c10::SmallVector<runtime::BufferRef, 4> kept;
-    for (const Entry::Input& input : entry.inputs) {
-      switch (input.kind) {
-        case Entry::Input::Kind::kTensor:
-          arguments.push_back(call.tensors[input.index].buffer->raw());
-          break;
-        case Entry::Input::Kind::kOperand:
-          kept.push_back(runtime::scalar_buffer(
-              operand_bits(call.operands[input.index], input.dtype), *device));
-          arguments.push_back(kept.back()->raw());
-          break;
-        case Entry::Input::Kind::kRandom: {
-          const RandomState state =
-              reserve_random(call.generator, call.device, entry.random_blocks);
-          const uint64_t words[2] = {state.seed, state.offset};
-          static const TensorType* const type = runtime::intern_type({DType::kU64, {2}});
-          kept.push_back(runtime::Runtime::get().to_device(words, type, *device));
-          arguments.push_back(kept.back()->raw());
-          break;
-        }
-        case Entry::Input::Kind::kCaptured:
-          arguments.push_back(entry.captured[input.index]->raw());
-          break;
-      }
-    }
-    // A value that someone else still holds must survive: the call's own reference and the cell's
-    // are the two expected.
-    InlineVector<int64_t, 4> shared;
-    int64_t reused = 0;
-    for (const auto& [input, tensor] : entry.donations) {
-      const runtime::BufferRef& buffer = call.tensors[tensor].buffer;
-      if (buffer.use_count() > 2) {
-        shared.push_back(input);
-      } else {
-        reused += buffer->bytes();
-      }
-    }
-    device->reserve(entry.output_bytes - reused);
-    produced.resize(entry.outputs.size());
-    try {
-      entry.program->executable().execute(arguments.data(), arguments.size(), produced.data(),
-                                          device->raw(), shared.span());
-    } catch (const Error& error) {
-      throw error.with_context(entry.origin);
-    }
-    for (const auto& [input, tensor] : entry.donations) {
-      const runtime::BufferRef& buffer = call.tensors[tensor].buffer;
-      if (std::find(shared.begin(), shared.end(), static_cast<int64_t>(input)) == shared.end())
-        buffer->donated();
-    }
-  }
+  runtime::Device& device = runtime::Runtime::get().device(call.device);
   results.reserve(entry.results.size());
   for (const TensorSpec& spec : entry.results) {
     if (spec.alias >= 0) {
@@ -409,15 +363,64 @@ void run(const Entry& entry, Call& call, std::vector<at::Tensor>& results) {
       results.emplace_back();
     }
   }
-  for (size_t i = 0; i < produced.size(); ++i) {
-    const Entry::Output& output = entry.outputs[i];
-    auto buffer = std::make_shared<runtime::Buffer>(
-        pjrt::Buffer(entry.program->executable().api(), produced[i]), output.type, *device,
-        &entry.origin);
-    if (global_settings().launch_blocking.load(std::memory_order_relaxed)) buffer->await();
-    Cell* cell = output.tensor >= 0 ? call.tensors[static_cast<size_t>(output.tensor)].cell
-                                    : cell_of(results[static_cast<size_t>(output.result)]);
-    cell->set(std::move(buffer));
+  if (!entry.program) return;
+  thread_local runtime::Launch launch;
+  // A call that fails must not keep its tensors alive here.
+  const std::unique_ptr<runtime::Launch, void (*)(runtime::Launch*)> cleared(
+      &launch, [](runtime::Launch* l) { l->clear(); });
+  launch.program = entry.program;
+  launch.origin = entry.origin;
+  for (const Entry::Input& input : entry.inputs) {
+    switch (input.kind) {
+      case Entry::Input::Kind::kTensor:
+        launch.inputs.push_back(std::move(call.tensors[input.index].buffer));
+        break;
+      case Entry::Input::Kind::kOperand:
+        launch.inputs.push_back(
+            runtime::scalar_buffer(operand_bits(call.operands[input.index], input.dtype), device));
+        break;
+      case Entry::Input::Kind::kRandom: {
+        const RandomState state = reserve_random(call.generator, call.device, entry.random_blocks);
+        const uint64_t words[2] = {state.seed, state.offset};
+        static const TensorType* const type = runtime::intern_type({DType::kU64, {2}});
+        launch.inputs.push_back(runtime::Runtime::get().to_device(words, type, device));
+        break;
+      }
+      case Entry::Input::Kind::kCaptured:
+        launch.inputs.push_back(entry.captured[input.index]);
+        break;
+    }
+  }
+  launch.reserved = entry.output_bytes;
+  for (const auto& [input, tensor] : entry.donations) {
+    launch.donations.push_back(input);
+    launch.reserved -= launch.inputs[input]->bytes();
+  }
+  device.reserve(launch.reserved);
+  for (const Entry::Output& output : entry.outputs)
+    launch.outputs.push_back(std::make_shared<runtime::Buffer>(output.type, device, entry.origin));
+  // References of this call would make the launch spare values that it may overwrite.
+  for (TensorArgument& t : call.tensors) t.buffer.reset();
+  const bool blocking = global_settings().launch_blocking.load(std::memory_order_relaxed);
+  std::vector<runtime::BufferRef> awaited;
+  if (blocking) [[unlikely]]
+    awaited = launch.outputs;
+  device.queue().push(launch, [&] {
+    for (size_t i = 0; i < entry.outputs.size(); ++i) {
+      const Entry::Output& output = entry.outputs[i];
+      Cell* cell = output.tensor >= 0 ? call.tensors[static_cast<size_t>(output.tensor)].cell
+                                      : cell_of(results[static_cast<size_t>(output.result)]);
+      cell->set(launch.outputs[i]);
+    }
+  });
+  for (const runtime::BufferRef& buffer : awaited) {
+    try {
+      buffer->await();
+    } catch (const Error& error) {
+      const std::string location = python_location();
+      if (location.empty()) throw;
+      throw error.with_context(location);
+    }
   }
 }
 
@@ -455,7 +458,7 @@ std::string describe(const Call& call) {
     const at::Tensor& t = *call.tensors[i].tensor;
     if (i != 0) out += ", ";
     if (i == 8) return out + "... " + std::to_string(call.tensors.size()) + " tensors)";
-    out += c10::toString(t.scalar_type());
+    out += c10::getDtypeNames(t.scalar_type()).first;
     out += "[";
     for (int64_t d = 0; d < t.dim(); ++d) out += (d == 0 ? "" : ", ") + std::to_string(t.size(d));
     out += "]";

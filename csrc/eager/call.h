@@ -79,7 +79,8 @@ struct Entry {
   std::vector<Return> returns;
   int64_t random_blocks = 0;
   int64_t output_bytes = 0;
-  std::string origin;  // "aten::add.Tensor(float32[8, 8], float32[8, 8])"
+  // "aten::add.Tensor(float32[8, 8], float32[8, 8])", for ever.
+  const std::string* origin = nullptr;
 };
 
 // A factor of 1 multiplies exactly: it is part of the key instead of an operand.
@@ -88,7 +89,8 @@ bool is_unit_factor(const ArgPlan& plan, const c10::IValue& value);
 // Takes the arguments on top of the stack apart, checks devices, builds the key.
 void gather(const OpPlan& plan, const c10::IValue* args, Call& call);
 
-// Runs a cached program on the call's buffers; gives the new tensors and writes the mutated cells.
+// Queues a cached program on the call's buffers, which it takes; gives the new tensors and writes
+// the mutated cells. Their values are still to come.
 void run(const Entry& entry, Call& call, std::vector<at::Tensor>& results);
 // Replaces the arguments on the stack by the returns.
 void push_returns(const Entry& entry, const OpPlan& plan, std::vector<at::Tensor>& results,

@@ -494,7 +494,7 @@ void finish_entry(Entry& entry, const Call& call, lowering::StorageProgram& prog
 
 std::unique_ptr<Entry> compile_call(Call& call) {
   auto entry = std::make_unique<Entry>();
-  entry->origin = describe(call);
+  entry->origin = runtime::intern_origin(describe(call));
   SingleCall context(call, current_settings());
   LoweredCall lowered = lower_call(call, context);
   entry->results = std::move(lowered.results);

@@ -142,7 +142,6 @@ void resize_storage(c10::StorageImpl& storage, int64_t bytes) {
   const int64_t kept = std::min(old.bytes(), bytes);
   c10::intrusive_ptr<c10::StorageImpl> fresh = make_storage(bytes, old.device());
   const runtime::BufferRef buffer = old.buffer();
-  if (!buffer) old.throw_if_failed();
   if (buffer && kept > 0) {
     // The leading bytes, in the storage's own type where whole elements stay.
     DType dtype = buffer->type().dtype;

@@ -1,11 +1,13 @@
 #include "eager/kernel.h"
 
 #include <ATen/core/List.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/nonzero.h>
 
 #include "base/hash.h"
 #include "base/log.h"
 #include "eager/call_lowering.h"
+#include "eager/device_index.h"
 #include "eager/fallback.h"
 #include "eager/meta_call.h"
 #include "eager/trace.h"
@@ -95,6 +97,32 @@ void resolve_lazy_bits(const OpPlan& plan, torch::jit::Stack& stack) {
       v = std::move(list);
     }
   }
+}
+
+// zeros_like, new_zeros and their kin look at the metadata of their tensors only: for a result on
+// another device, tensors there take the places of the arguments.
+bool call_on_other_device(const OpPlan& plan, torch::jit::Stack& stack) {
+  const size_t base = stack.size() - plan.args.size();
+  const c10::IValue& asked = stack[base + static_cast<size_t>(plan.device_argument)];
+  if (asked.isNone()) return false;
+  c10::Device device = asked.toDevice();
+  if (device.is_privateuseone() && !device.has_index())
+    device.set_index(static_cast<c10::DeviceIndex>(current_device()));
+  bool elsewhere = false;
+  for (size_t i = 0; i < plan.args.size(); ++i) {
+    const c10::IValue& v = stack[base + i];
+    elsewhere |= v.isTensor() && v.toTensor().defined() && v.toTensor().is_privateuseone() &&
+                 v.toTensor().device() != device;
+  }
+  if (!elsewhere) return false;
+  for (size_t i = 0; i < plan.args.size(); ++i) {
+    c10::IValue& v = stack[base + i];
+    if (!v.isTensor() || !v.toTensor().defined()) continue;
+    const at::Tensor t = v.toTensor();
+    v = at::empty_strided(t.sizes(), t.strides(), t.options().device(device));
+  }
+  plan.op.callBoxed(&stack);
+  return true;
 }
 
 // Gives `out=` tensors the sizes of the results, with PyTorch's checks and warnings (made by the
@@ -219,6 +247,7 @@ std::vector<at::Tensor> Kernel::rule_results(const c10::OperatorHandle& op,
 
 void Kernel::call(const OpPlan& p, torch::jit::Stack& stack) {
   if (p.has_index_list) expand_indices(p, stack);
+  if (p.device_argument >= 0 && call_on_other_device(p, stack)) return;
   if (p.mutates_list) bump_listed_versions(p, stack);
   if (Trace* trace = Trace::active()) [[unlikely]] {
     resolve_lazy_bits(p, stack);

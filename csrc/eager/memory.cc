@@ -18,7 +18,10 @@ using c10::CachingDeviceAllocator::DeviceStats;
 runtime::MemoryStats* stats_of(c10::DeviceIndex device) {
   if (!runtime::Runtime::started()) return nullptr;
   return translated([&] {
-    return &runtime::Runtime::get().device(device < 0 ? current_device() : device).memory();
+    runtime::Device& d = runtime::Runtime::get().device(device < 0 ? current_device() : device);
+    // Figures of work that waits for its turn would be missing.
+    d.queue().drain();
+    return &d.memory();
   });
 }
 

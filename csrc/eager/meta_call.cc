@@ -6,14 +6,13 @@
 #include <pybind11/pybind11.h>
 
 #include "eager/argument_checks.h"
+#include "eager/meta_functions.h"
 
 namespace torch_tpu::eager {
 namespace {
 
 at::Tensor to_meta(const at::Tensor& t) {
   if (!t.defined()) return t;
-  // 0-d CPU operands keep their device: promotion and device checks look at it.
-  if (t.is_cpu() && t.dim() == 0) return t;
   // As large as the original's storage, so that views and overlap are judged as they are.
   at::Tensor m = at::detail::empty_strided_meta(t.sizes(), t.strides(), t.scalar_type());
   if (t.unsafeGetTensorImpl()->is_wrapped_number())
@@ -77,7 +76,12 @@ std::optional<std::vector<c10::IValue>> meta_call(const OpPlan& plan, const c10:
       c10::autograd_dispatch_keyset_with_ADInplaceOrView);
   c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   try {
-    plan.op.callBoxed(&stack);
+    if (const auto direct = meta_functions().find(table_name(plan.op.operator_name()));
+        direct != meta_functions().end()) {
+      direct->second.callBoxed(plan.op, c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+    } else {
+      plan.op.callBoxed(&stack);
+    }
   } catch (const c10::NotImplementedError&) {
     return std::nullopt;
   } catch (pybind11::error_already_set& error) {

@@ -17,6 +17,14 @@ const std::set<std::string_view>& hidden_mutations() {
   return names;
 }
 
+// In-place operators whose result doesn't depend on the old value.
+const std::set<std::string_view>& fillers() {
+  static const std::set<std::string_view> names = {
+      "copy_",      "fill_",        "zero_",   "normal_",     "uniform_",  "random_",
+      "bernoulli_", "exponential_", "cauchy_", "log_normal_", "geometric_"};
+  return names;
+}
+
 // In-place operators whose functional form is not the name without the underscore.
 std::string_view functional_name(std::string_view name) {
   if (name == "aten::normal_") return "aten::normal_functional";
@@ -161,6 +169,7 @@ OpPlan::OpPlan(const c10::OperatorHandle& handle)
     const auto index = rule_schema->argumentIndexWithName(argument.name());
     plan.mutated = is_write(argument);
     plan.is_out = plan.mutated && argument.is_out();
+    plan.overwritten = plan.is_out || (plan.mutated && fillers().contains(short_name));
     plan.rule_index = index && !plan.is_out ? *index : -1;
     auto form = lowering::ScalarForm::kConstant;
     if (rule != nullptr && plan.rule_index >= 0 &&
@@ -172,6 +181,7 @@ OpPlan::OpPlan(const c10::OperatorHandle& handle)
     if (hidden && (argument.name() == "running_mean" || argument.name() == "running_var")) {
       plan.mutated = plan.hidden_mutation = true;
     }
+    if (plan.kind == ArgKind::kDevice) device_argument = static_cast<int>(args.size());
     has_index_list |= plan.kind == ArgKind::kOptionalTensorList;
     mutates |= plan.mutated;
     mutates_list |= plan.mutated && plan.kind == ArgKind::kTensorList;

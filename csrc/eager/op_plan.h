@@ -34,6 +34,7 @@ struct ArgPlan {
   bool hidden_mutation = false;  // written without an annotation in the schema (running statistics)
   bool is_factor = false;        // alpha or beta: no part in promotion, and 1 is a constant
   bool is_out = false;           // an `out=` argument: no argument of the rule
+  bool overwritten = false;      // written without being read: an `out=` argument, a filled one
   int rule_index = -1;           // position among the functional schema's arguments
 };
 
@@ -53,6 +54,7 @@ struct OpPlan {
   bool pure_inplace = false;    // all results are mutated arguments
   bool mutates_list = false;    // writes to tensors of a list
   bool has_index_list = false;  // takes Tensor?[]
+  int device_argument = -1;     // of zeros_like, new_zeros and the like
   // For each return: the argument it aliases, or -1 for a new value.
   std::vector<int> return_alias;
 

@@ -46,4 +46,14 @@ lowering::Settings current_settings() {
   return s;
 }
 
+namespace {
+std::string (*location_of_python)() = nullptr;
+}  // namespace
+
+std::string python_location() {
+  return location_of_python == nullptr ? std::string() : location_of_python();
+}
+
+void set_python_location(std::string (*location)()) { location_of_python = location; }
+
 }  // namespace torch_tpu::eager

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <string>
 
 #include "lowering/lowering.h"
 
@@ -15,6 +16,11 @@ struct GlobalSettings {
   std::atomic<bool> allow_excess_precision{false};
 };
 GlobalSettings& global_settings();
+
+// Where the running Python code calls from ("train.py:12 in step"), for errors when launches block;
+// empty without a caller in Python. Set by the bindings.
+std::string python_location();
+void set_python_location(std::string (*location)());
 
 // Settings of the calling thread's next program; starts the client.
 lowering::Settings current_settings();

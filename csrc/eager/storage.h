@@ -5,7 +5,6 @@
 #include <c10/core/StorageImpl.h>
 
 #include <atomic>
-#include <optional>
 
 #include "runtime/buffer.h"
 
@@ -18,7 +17,7 @@ class Cell {
   Cell(void* address, int64_t bytes, int device)
       : address_(address), bytes_(bytes), device_(device) {}
 
-  // Null: never written, or failed.
+  // Null: never written.
   runtime::BufferRef buffer() const {
     Lock lock(lock_);
     return buffer_;
@@ -27,18 +26,7 @@ class Cell {
     {
       Lock lock(lock_);
       buffer_.swap(buffer);
-      failure_.reset();
     }  // the old value goes outside of the lock
-  }
-  // The value was lost; reading it throws `error`.
-  void fail(Error error) {
-    Lock lock(lock_);
-    buffer_.reset();
-    failure_ = std::move(error);
-  }
-  void throw_if_failed() const {
-    Lock lock(lock_);
-    if (failure_) throw *failure_;
   }
   void* address() const { return address_; }
   int64_t bytes() const { return bytes_; }
@@ -55,7 +43,6 @@ class Cell {
   };
   mutable std::atomic_flag lock_ = ATOMIC_FLAG_INIT;
   runtime::BufferRef buffer_;
-  std::optional<Error> failure_;
   void* address_;
   int64_t bytes_;
   int device_;

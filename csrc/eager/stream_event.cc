@@ -34,11 +34,6 @@ c10::StreamId& current_id(int device) {
   return current_streams[static_cast<size_t>(device)];
 }
 
-std::vector<pjrt::Event> in_flight(int device) {
-  if (!runtime::Runtime::started()) return {};
-  return runtime::Runtime::get().device(device).live().in_flight();
-}
-
 int64_t host_time_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -68,7 +63,11 @@ c10::Stream pooled_stream(int device) {
   return make_stream(device, 1 + static_cast<c10::StreamId>(next.fetch_add(1) % kPoolSize));
 }
 
-bool stream_is_idle(c10::Stream stream) { return in_flight(stream.device_index()).empty(); }
+bool stream_is_idle(c10::Stream stream) {
+  if (!runtime::Runtime::started()) return true;
+  runtime::Device& device = runtime::Runtime::get().device(stream.device_index());
+  return device.queue().idle() && device.live().in_flight().empty();
+}
 
 // Shared with the plugin's callbacks, which may come after the event is gone.
 struct Event::Completion {
@@ -87,15 +86,24 @@ struct Event::Completion {
 
 void Event::record() {
   completion_ = std::make_shared<Completion>();
-  for (const pjrt::Event& event : in_flight(device_)) {
-    {
-      const std::lock_guard lock(completion_->mutex);
-      ++completion_->pending;
-    }
-    // A failure completes the event too: it belongs to the value.
-    event.on_ready([completion = completion_](const Error*) { completion->one_finished(); });
+  ticket_ = 0;
+  if (!runtime::Runtime::started()) {
+    completion_->one_finished();
+    return;
   }
-  completion_->one_finished();
+  runtime::Device& device = runtime::Runtime::get().device(device_);
+  // In its turn: once all earlier launches have been handed to the plugin, what is in flight then.
+  ticket_ = device.queue().push_action([completion = completion_, &device] {
+    for (const pjrt::Event& event : device.live().in_flight()) {
+      {
+        const std::lock_guard lock(completion->mutex);
+        ++completion->pending;
+      }
+      // A failure completes the event too: it belongs to the value.
+      event.on_ready([completion](const Error*) { completion->one_finished(); });
+    }
+    completion->one_finished();
+  });
 }
 
 bool Event::query() const {
@@ -106,6 +114,7 @@ bool Event::query() const {
 
 void Event::synchronize() const {
   if (!completion_) return;
+  if (ticket_ != 0) runtime::Runtime::get().device(device_).queue().wait(ticket_);
   std::unique_lock lock(completion_->mutex);
   completion_->done.wait(lock, [&] { return completion_->pending == 0; });
 }

@@ -41,6 +41,7 @@ class Event {
   int device_;
   bool timing_;
   std::shared_ptr<Completion> completion_;
+  uint64_t ticket_ = 0;  // of the launch queue
 };
 
 }  // namespace torch_tpu::eager

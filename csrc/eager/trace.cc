@@ -23,7 +23,6 @@ size_t Trace::storage_of(const at::Tensor& tensor) {
   auto [it, fresh] = by_cell_.try_emplace(cell, 0);
   if (fresh) {
     const runtime::BufferRef buffer = cell->buffer();
-    if (!buffer) cell->throw_if_failed();
     std::optional<TensorType> content;
     if (buffer) content = buffer->type();
     it->second = program_.add_storage(cell->bytes(), content);
@@ -67,7 +66,7 @@ std::unique_ptr<Entry> compile_traced(const Call& call,
                                       const std::function<torch::jit::Stack()>& body,
                                       runtime::Effort effort, bool may_alias) {
   auto entry = std::make_unique<Entry>();
-  entry->origin = describe(call);
+  entry->origin = runtime::intern_origin(describe(call));
   Trace trace(current_settings());
   EntryStorages storages;
   {

@@ -51,8 +51,19 @@ Values min_dim(Lowering& b, Value x, int64_t dim, bool keepdim) {
 Value all_of(Lowering& b, Value x, Combiner combiner) {
   return reduce_extremum(b, x, Lowering::all_dims(x.rank()), false, combiner);
 }
-Value max_all(Lowering& b, Value x) { return all_of(b, x, Combiner::kMax); }
-Value min_all(Lowering& b, Value x) { return all_of(b, x, Combiner::kMin); }
+void check_not_empty(Value x, const char* name) {
+  TT_CHECK(x.numel() > 0, kInvalidArgument, name,
+           "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+           "reduction dim with the 'dim' argument.");
+}
+Value max_all(Lowering& b, Value x) {
+  check_not_empty(x, "max");
+  return all_of(b, x, Combiner::kMax);
+}
+Value min_all(Lowering& b, Value x) {
+  check_not_empty(x, "min");
+  return all_of(b, x, Combiner::kMin);
+}
 
 Value position(Lowering& b, Value x, std::optional<int64_t> dim, bool keepdim, Combiner combiner) {
   if (dim) return with_dim(b, x, *dim, keepdim, combiner)[1];

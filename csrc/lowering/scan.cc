@@ -166,6 +166,8 @@ Value logcumsumexp_in_order(Lowering& b, Value x, int64_t dim) {
 Value logcumsumexp(Lowering& b, Value x, int64_t dim) {
   if (x.rank() == 0 || x.numel() == 0) return x;
   dim = Lowering::wrap_dim(dim, x.rank());
+  // ATen adds up in double: beside a large term, single precision would round each step.
+  x = b.convert(x, is_complex(x.dtype()) ? DType::kC128 : DType::kF64);
   if (is_complex(x.dtype()) || x.dim(dim) <= kBlock) return logcumsumexp_in_order(b, x, dim);
   const auto rank = static_cast<size_t>(x.rank());
   const auto d = static_cast<size_t>(dim);

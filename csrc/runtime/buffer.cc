@@ -3,6 +3,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "base/error.h"
@@ -36,7 +37,7 @@ std::vector<pjrt::Event> LiveBuffers::in_flight() {
   {
     std::lock_guard lock(mutex_);
     for (Buffer* b = head_; b != nullptr; b = b->next_) {
-      if (b->bytes_ < 0) continue;  // donated
+      if (!b->counted_) continue;  // donated
       try {
         pjrt::Event event = b->buffer_.ready_event();
         if (!event.is_ready()) events.push_back(std::move(event));
@@ -90,13 +91,42 @@ void Graveyard::sweep(MemoryStats& stats, bool wait) {
 
 Buffer::Buffer(pjrt::Buffer buffer, const TensorType* type, Device& device,
                const std::string* origin)
-    : buffer_(std::move(buffer)),
+    : state_(State::kLaunched),
+      buffer_(std::move(buffer)),
       type_(type),
       device_(device),
       bytes_(type->numel() * byte_size(type->dtype)),
       origin_(origin) {
+  account();
+}
+
+Buffer::Buffer(const TensorType* type, Device& device, const std::string* origin)
+    : state_(State::kPending),
+      type_(type),
+      device_(device),
+      bytes_(type->numel() * byte_size(type->dtype)),
+      origin_(origin) {}
+
+void Buffer::account() {
+  counted_ = true;
   device_.memory().allocated(bytes_);
-  device_.live().enter(this);
+  try {
+    ready_ = buffer_.is_ready();
+  } catch (const Error&) {
+    // The failure is met again when the value is used.
+  }
+  if (!ready_) device_.live().enter(this);
+}
+
+void Buffer::fulfil(pjrt::Buffer buffer) {
+  buffer_ = std::move(buffer);
+  account();
+  state_.store(State::kLaunched, std::memory_order_release);
+}
+
+void Buffer::fail(Error error) {
+  error_ = std::make_unique<const Error>(std::move(error));
+  state_.store(State::kFailed, std::memory_order_release);
 }
 
 Buffer::~Buffer() {
@@ -105,13 +135,13 @@ Buffer::~Buffer() {
     static_cast<void>(buffer_.release());
     return;
   }
-  device_.live().leave(this);
-  if (bytes_ < 0) return;  // donated
-  bool ready = true;
+  if (listed_) device_.live().leave(this);
+  if (!counted_) return;
+  bool ready = ready_;
   try {
-    ready = buffer_.is_ready();
+    ready = ready || buffer_.is_ready();
   } catch (const Error&) {
-    // A failed value has nothing to wait for.
+    ready = true;  // a failed value has nothing to wait for
   }
   if (ready) {
     buffer_.reset();
@@ -123,10 +153,17 @@ Buffer::~Buffer() {
 
 void Buffer::donated() {
   device_.memory().freed(bytes_);
-  bytes_ = -1;
+  counted_ = false;
+}
+
+void Buffer::await_launch() const {
+  if (state_.load(std::memory_order_acquire) == State::kPending) device_.queue().wait(ticket_);
+  throw_if_failed();
 }
 
 void Buffer::await() const {
+  await_launch();
+  if (ready_) return;
   try {
     buffer_.await();
   } catch (const Error& error) {
@@ -145,6 +182,13 @@ const TensorType* intern_type(const TensorType& type) {
   static auto* types = new std::map<std::pair<DType, Shape>, TensorType>();
   std::lock_guard lock(mutex);
   return &types->try_emplace({type.dtype, type.shape}, type).first->second;
+}
+
+const std::string* intern_origin(std::string text) {
+  static std::mutex mutex;
+  static auto* texts = new std::set<std::string>();
+  std::lock_guard lock(mutex);
+  return &*texts->insert(std::move(text)).first;
 }
 
 }  // namespace torch_tpu::runtime

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "pjrt/buffer.h"
 #include "runtime/memory_stats.h"
 #include "stablehlo/tensor_type.h"
@@ -18,7 +21,7 @@ class Device;
 class Buffer;
 
 // The buffers of one device that may still be in flight: intrusive, a few nanoseconds to enter or
-// leave. A buffer found ready leaves.
+// leave. Buffers that are ready when they are made never enter.
 class LiveBuffers {
  public:
   void enter(Buffer* buffer);
@@ -50,45 +53,74 @@ class Graveyard {
   int64_t bytes_ = 0;
 };
 
-// An immutable value on a device, ready or in flight, counted in the device's memory statistics.
+// An immutable value on a device: to be made by a launch that waits for its turn, in flight, ready,
+// or failed. Counted in the device's memory statistics once it is launched.
 class Buffer {
  public:
   // `type` must live for ever (intern_type). `origin` names the call that made the value, for
-  // errors that surface later; it must outlive the buffer too and may be null.
+  // errors that surface later; it must live for ever too (intern_origin) and may be null.
   Buffer(pjrt::Buffer buffer, const TensorType* type, Device& device,
          const std::string* origin = nullptr);
+  // A value to come: pend() tells from which launch, before anyone else sees the buffer.
+  Buffer(const TensorType* type, Device& device, const std::string* origin);
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer();
 
-  PJRT_Buffer* raw() const { return buffer_.raw(); }
-  const pjrt::Buffer& pjrt() const { return buffer_; }
+  void pend(uint64_t ticket) { ticket_ = ticket; }
+  // Ends the wait of a buffer to come; by the thread that runs the launch.
+  void fulfil(pjrt::Buffer buffer);
+  void fail(Error error);
+
   const TensorType& type() const { return *type_; }
   int64_t bytes() const { return bytes_; }
   Device& device() const { return device_; }
+
+  // The launch's turn has come and it didn't fail: raw() and pjrt() may be used.
+  bool launched() const { return state_.load(std::memory_order_acquire) == State::kLaunched; }
+  bool failed() const { return state_.load(std::memory_order_acquire) == State::kFailed; }
+  const Error& error() const { return *error_; }
+  void throw_if_failed() const {
+    if (failed()) [[unlikely]]
+      throw *error_;
+  }
+  // Waits for the launch, not for its end; throws its failure.
+  void await_launch() const;
+  PJRT_Buffer* raw() const { return buffer_.raw(); }
+  const pjrt::Buffer& pjrt() const { return buffer_; }
   // The memory now belongs to another buffer: it is no longer counted here.
   void donated();
   // Waits for the value; an asynchronous failure is thrown with the call that made it.
   void await() const;
-  bool is_ready() const { return buffer_.is_ready(); }
   // The host address of a ready buffer on a CPU plugin, else null.
   const void* host_pointer() const;
 
  private:
   friend class LiveBuffers;
+  enum class State : uint8_t { kPending, kLaunched, kFailed };
+
+  void account();
+
   Buffer* next_ = nullptr;
   Buffer* previous_ = nullptr;
   bool listed_ = false;
+  bool ready_ = false;    // known to be
+  bool counted_ = false;  // in the memory statistics
+  std::atomic<State> state_;
   pjrt::Buffer buffer_;
   const TensorType* type_;
   Device& device_;
   int64_t bytes_;
   const std::string* origin_;
+  uint64_t ticket_ = 0;
+  std::unique_ptr<const Error> error_;
 };
 
 using BufferRef = std::shared_ptr<Buffer>;
 
 // One copy of each type, kept for ever.
 const TensorType* intern_type(const TensorType& type);
+// One copy of each text, kept for ever.
+const std::string* intern_origin(std::string text);
 
 }  // namespace torch_tpu::runtime

@@ -5,14 +5,21 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <random>
 #include <set>
+#include <thread>
 #include <unordered_map>
 
+#include "base/concat.h"
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "cache/process_cache.h"
 #include "pjrt/compile_options.h"
+#include "runtime/compile_threads.h"
+#include "runtime/compiler_identity.h"
 #include "runtime/excess_precision.h"
+#include "runtime/numerics_probe.h"
 
 namespace torch_tpu::runtime {
 namespace {
@@ -73,32 +80,55 @@ void set_allow_excess_precision(bool allow) { excess_precision = allow; }
 
 bool allow_excess_precision() { return excess_precision; }
 
-Program::Program(pjrt::LoadedExecutable executable, CompileRequest request)
-    : executable_(std::move(executable)), request_(std::move(request)) {}
+namespace {
 
-ProgramRef compile(const CompileRequest& request) {
+CompileThreads& threads() {
+  // As many as there are processors, at most a few: more only compete with what is running.
+  static auto* t =
+      new CompileThreads(std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 8));
+  return *t;
+}
+
+// For tests of the order of launches: makes compile times unpredictable.
+void delay_for_tests() {
+  const auto limit = env<EnvVar::kTestCompileDelay>();
+  if (limit <= 0) return;
+  thread_local std::minstd_rand generator(std::random_device{}());
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(std::uniform_int_distribution<int64_t>(0, limit)(generator)));
+}
+
+pjrt::LoadedExecutable compile_now(const CompileRequest& request,
+                                   std::map<std::string, pjrt::OptionValue>& overrides) {
   State& s = state();
-  const Runtime& runtime = Runtime::get();
-  std::string key;
+  delay_for_tests();
+  if (request.name == env<EnvVar::kTestFailCompile>())
+    fail(ErrorKind::kInternal, request.name, ": made to fail by TORCH_TPU_TEST_FAIL_COMPILE");
+  const pjrt::Client& client = Runtime::get().client();
   pjrt::CompileOptions options;
   options.portable = true;
-  {
-    std::lock_guard lock(s.mutex);
-    ++s.stats.requests;
-    options.overrides = overrides_for(request);
-    key = options.serialize() + request.text;
-    if (auto it = s.programs.find(key); it != s.programs.end()) {
-      ++s.stats.hits;
-      return it->second;
-    }
-    dump(request, s.dumped++);
-  }
-  const auto start = std::chrono::steady_clock::now();
-  pjrt::LoadedExecutable executable;
+  options.overrides = overrides;
   for (;;) {
+    const std::string serialized = options.serialize();
     try {
-      executable = runtime.client().compile(request.text, options.serialize());
-      break;
+      auto [executable, source] = cache::process_cache().load_or_compile<pjrt::LoadedExecutable>(
+          compiler_fingerprint().program_key(request.text, serialized), request.name,
+          [&](std::string_view payload) { return client.deserialize(payload, serialized); },
+          [&] {
+            const auto start = std::chrono::steady_clock::now();
+            pjrt::LoadedExecutable compiled = client.compile(request.text, serialized);
+            const double seconds =
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+            TT_LOG(kInfo, "compiled ", request.name, " in ", seconds * 1e3, " ms");
+            std::lock_guard lock(s.mutex);
+            s.stats.seconds += seconds;
+            return compiled;
+          },
+          [](const pjrt::LoadedExecutable& compiled) { return compiled.serialize(); });
+      TT_LOG(kDebug, request.name, ": ", cache::source_name(source));
+      return std::move(executable);
+    } catch (const cache::CompilingForbidden&) {
+      throw;
     } catch (const Error& error) {
       const std::string name = unknown_option(error.what());
       if (name.empty() || options.overrides.erase(name) == 0) {
@@ -110,16 +140,111 @@ ProgramRef compile(const CompileRequest& request) {
       s.unknown_options.insert(name);
     }
   }
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  TT_LOG(kInfo, "compiled ", request.name, " in ", seconds * 1e3, " ms");
-  auto program = std::make_shared<const Program>(std::move(executable), request);
-  std::lock_guard lock(s.mutex);
-  ++s.stats.compilations;
-  s.stats.seconds += seconds;
-  key = options.serialize() + request.text;
-  return s.programs.emplace(std::move(key), std::move(program)).first->second;
 }
+
+// Warns of options without effect; not worth failing for.
+void probe_numerics() {
+  try {
+    if (!Runtime::get().capabilities().is_cpu) return;
+    for (const std::string& option : ineffective_numerics_options(/*with_options=*/true)) {
+      write_log(LogLevel::kWarning,
+                concat("the plugin's numerics are not PyTorch's: the compile option ", option,
+                       " has no effect"));
+    }
+  } catch (const std::exception& error) {
+    TT_LOG(kInfo, "the probe of the plugin's numerics failed: ", error.what());
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> ineffective_numerics_options(bool with_options) {
+  const Runtime& runtime = Runtime::get();
+  std::map<std::string, pjrt::OptionValue> overrides;
+  if (with_options) {
+    std::lock_guard lock(state().mutex);
+    CompileRequest request;
+    request.observable_extremum = true;
+    overrides = overrides_for(request);
+  }
+  for (;;) {
+    try {
+      return ineffective_options(runtime.client(), runtime.client().devices()[0].raw(), overrides);
+    } catch (const Error& error) {
+      if (const std::string name = unknown_option(error.what());
+          name.empty() || overrides.erase(name) == 0)
+        throw;
+    }
+  }
+}
+
+Program::Program(CompileRequest request, std::map<std::string, pjrt::OptionValue> overrides)
+    : request_(std::move(request)), overrides_(std::move(overrides)) {}
+
+std::optional<Error> Program::compile_if_waiting() const noexcept {
+  State expected = State::kWaiting;
+  if (!state_.compare_exchange_strong(expected, State::kCompiling)) return std::nullopt;
+  State result = State::kCompiled;
+  std::optional<Error> forbidden;
+  try {
+    executable_ = compile_now(request_, overrides_);
+  } catch (const cache::CompilingForbidden& error) {
+    forbidden = error;
+    result = State::kWaiting;  // may be asked for again
+  } catch (const Error& error) {
+    error_ = error;
+    result = State::kFailed;
+  } catch (const std::exception& error) {
+    error_ = Error(ErrorKind::kInternal, error.what());
+    result = State::kFailed;
+  }
+  state_.store(result, std::memory_order_release);
+  state_.notify_all();
+  return forbidden;
+}
+
+void Program::finish() const {
+  for (;;) {
+    if (const auto forbidden = compile_if_waiting()) throw *forbidden;
+    state_.wait(State::kCompiling, std::memory_order_acquire);
+    const State state = state_.load(std::memory_order_acquire);
+    if (state == State::kCompiled) return;
+    if (state == State::kFailed) throw *error_;
+  }
+}
+
+ProgramRef compile(const CompileRequest& request) {
+  State& s = state();
+  ProgramRef program;
+  bool fresh = false;
+  {
+    std::lock_guard lock(s.mutex);
+    ++s.stats.requests;
+    pjrt::CompileOptions options;
+    options.portable = true;
+    options.overrides = overrides_for(request);
+    std::string key = options.serialize() + request.text;
+    if (auto it = s.programs.find(key); it != s.programs.end()) {
+      ++s.stats.hits;
+      program = it->second;
+    } else {
+      dump(request, s.dumped++);
+      ++s.stats.compilations;
+      program = std::make_shared<const Program>(request, std::move(options.overrides));
+      s.programs.emplace(std::move(key), program);
+      fresh = true;
+    }
+  }
+  // Whoever forbids compiling wants to hear of it at the call.
+  if (cache::process_cache().compiling_is_forbidden()) static_cast<void>(program->executable());
+  if (!fresh) return program;
+  static std::once_flag probed;
+  std::call_once(probed, [] { threads().push_idle(&probe_numerics); });
+  threads().push([program] { static_cast<void>(program->compile_if_waiting()); });
+  return program;
+}
+
+void stop_compiling() { threads().stop(); }
 
 CompileStats compile_stats() {
   State& s = state();

@@ -14,6 +14,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "pjrt/probe.h"
+#include "runtime/host_pool.h"
+#include "runtime/program.h"
 
 namespace torch_tpu::runtime {
 namespace {
@@ -55,6 +57,21 @@ void extend_xla_flags() {
   }
 }
 
+// Once more without `asynchronous` for a plugin that rejects it.
+pjrt::Client create_client(const std::shared_ptr<pjrt::Plugin>& plugin,
+                           std::vector<pjrt::NamedValue> options) {
+  try {
+    return pjrt::Client::create(plugin, options);
+  } catch (const Error& error) {
+    const auto added = std::find_if(options.begin(), options.end(), [](const auto& option) {
+      return option.name == "asynchronous";
+    });
+    if (added == options.end() || error.kind() != ErrorKind::kInvalidArgument) throw;
+    options.erase(added);
+    return pjrt::Client::create(plugin, options);
+  }
+}
+
 pjrt::Client start_client(const PluginChoice& choice, Capabilities& capabilities) {
   if (!choice.trusted && env<EnvVar::kPluginProbe>()) {
     pjrt::probe_plugin(choice.probe_executable, choice.path);
@@ -65,8 +82,10 @@ pjrt::Client start_client(const PluginChoice& choice, Capabilities& capabilities
   std::vector<pjrt::NamedValue> options;
   if (choice.path.find("libtpu") == std::string::npos) {
     options.push_back({"cpu_device_count", int64_t{Runtime::device_count()}});
+    // The launch queue has a thread already: programs run on it instead of hopping to another.
+    options.push_back({"asynchronous", false});
   }
-  pjrt::Client client = pjrt::Client::create(plugin, options);
+  pjrt::Client client = create_client(plugin, options);
   capabilities.platform_name = client.platform_name();
   capabilities.platform_version = client.platform_version();
   capabilities.plugin_path = choice.path;
@@ -81,6 +100,7 @@ pjrt::Client start_client(const PluginChoice& choice, Capabilities& capabilities
 }  // namespace
 
 void Device::out_of_memory(int64_t bytes) {
+  queue_.drain();
   graveyard_.sweep(memory_, /*wait=*/true);
   if (memory_.current_bytes.load() + bytes <= memory_.limit) return;
   memory_.out_of_memory.fetch_add(1);
@@ -134,6 +154,7 @@ Runtime& Runtime::get() {
     if (instance.exchange(nullptr) != nullptr) bad_fork.store(true);
   });
   instance.store(created, std::memory_order_release);
+  std::atexit(&Runtime::shut_down);
   return *created;
 }
 
@@ -201,8 +222,35 @@ PJRT_Buffer_Type buffer_type(DType dtype) {
   return PJRT_Buffer_Type_INVALID;
 }
 
+void Runtime::shut_down() {
+  Runtime* runtime = instance.load(std::memory_order_acquire);
+  if (runtime == nullptr) return;
+  stop_compiling();
+  for (Device& device : runtime->devices_) device.queue().stop();
+}
+
 BufferRef Runtime::to_device(const void* data, const TensorType* type, Device& device) {
-  device.reserve(type->numel() * byte_size(type->dtype));
+  const int64_t bytes = type->numel() * byte_size(type->dtype);
+  device.reserve(bytes);
+  if (const auto size = static_cast<size_t>(bytes);
+      capabilities_.is_cpu && size >= HostPool::kMinBytes) {
+    void* block = HostPool::get().take(size);
+    std::memcpy(block, data, size);
+    pjrt::TransferredBuffer t = [&] {
+      try {
+        // Immutable: donated memory would be given back here while it is still in use.
+        return client_.buffer_from_host(block, buffer_type(type->dtype), type->shape, {},
+                                        device.raw(),
+                                        pjrt::HostBufferSemantics::kImmutableZeroCopy);
+      } catch (const Error&) {
+        HostPool::get().give(block, size);
+        throw;
+      }
+    }();
+    t.done_with_host_buffer.on_ready(
+        [block, size](const Error*) { HostPool::get().give(block, size); });
+    return std::make_shared<Buffer>(std::move(t.buffer), type, device);
+  }
   pjrt::TransferredBuffer t =
       client_.buffer_from_host(data, buffer_type(type->dtype), type->shape, {}, device.raw(),
                                pjrt::HostBufferSemantics::kImmutableOnlyDuringCall);
@@ -210,6 +258,7 @@ BufferRef Runtime::to_device(const void* data, const TensorType* type, Device& d
 }
 
 void Runtime::synchronize(Device& device) {
+  device.queue().drain();
   device.live().await_all();
   device.graveyard().sweep(device.memory(), /*wait=*/true);
 }

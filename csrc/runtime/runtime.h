@@ -11,6 +11,7 @@
 
 #include "pjrt/client.h"
 #include "runtime/buffer.h"
+#include "runtime/launch_queue.h"
 #include "runtime/memory_stats.h"
 
 namespace torch_tpu::runtime {
@@ -30,7 +31,11 @@ struct Capabilities {
 class Device {
  public:
   Device(int index, pjrt::Device device, const Capabilities& capabilities)
-      : index_(index), device_(device), id_(device.id()), capabilities_(capabilities) {}
+      : index_(index),
+        device_(device),
+        id_(device.id()),
+        capabilities_(capabilities),
+        queue_(*this) {}
   int index() const { return index_; }
   PJRT_Device* raw() const { return device_.raw(); }
   const pjrt::Device& pjrt() const { return device_; }
@@ -39,12 +44,13 @@ class Device {
   // Live buffers, for synchronisation: a linked list threaded through them.
   LiveBuffers& live() { return live_; }
   Graveyard& graveyard() { return graveyard_; }
+  LaunchQueue& queue() { return queue_; }
   const Capabilities& capabilities() const { return capabilities_; }
   // Throws Error(kOutOfMemory) with a breakdown when `bytes` more would pass the device's limit,
-  // once dead buffers are gone.
+  // once waiting launches have run and dead buffers are gone.
   void reserve(int64_t bytes) {
-    if (memory_.current_bytes.load(std::memory_order_relaxed) + bytes > memory_.limit)
-        [[unlikely]] {
+    if (memory_.current_bytes.load(std::memory_order_relaxed) + queue_.reserved() + bytes >
+        memory_.limit) [[unlikely]] {
       out_of_memory(bytes);
     }
   }
@@ -58,6 +64,7 @@ class Device {
   MemoryStats memory_;
   LiveBuffers live_;
   Graveyard graveyard_;
+  LaunchQueue queue_;
 };
 
 // Which plugin to load, decided outside (Python knows what is installed).
@@ -87,8 +94,10 @@ class Runtime {
 
   // Copies `type.numel()` elements from `data`, dense and row-major.
   BufferRef to_device(const void* data, const TensorType* type, Device& device);
-  // Waits for every live buffer of the device. Failures stay with the buffers.
+  // Waits for every launch and live buffer of the device. Failures stay with the buffers.
   void synchronize(Device& device);
+  // Ends the threads that compile and launch; at exit, before the plugin's own end.
+  static void shut_down();
   // Copies the buffer's content, dense and row-major, to `dst`; waits.
   void to_host(const Buffer& buffer, void* dst);
 
