@@ -121,3 +121,20 @@ def test_inference_of_multi_head_attention_gives_weights() -> None:
         got = module(y, y, y, key_padding_mask=padding.to("tpu"))
     for a, b in zip(got, want, strict=True):
         torch.testing.assert_close(a.cpu(), b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_half_gradients_have_the_error_of_one_rounding(causal: bool) -> None:
+    torch.manual_seed(0)
+    half = [3 * torch.randn(2, 4, 16, 8, dtype=torch.bfloat16) for _ in range(4)]
+
+    def gradients(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        *operands, grad = (t.detach() for t in tensors)
+        operands = [t.requires_grad_() for t in operands]
+        y = F.scaled_dot_product_attention(*operands, is_causal=causal)
+        return [g.cpu().double() for g in torch.autograd.grad(y, operands, grad)]
+
+    exact = gradients([t.double() for t in half])
+    for got, want in zip(gradients([t.to("tpu") for t in half]), exact, strict=True):
+        allowed = want.abs() * 2**-8 + 1e-5 * want.abs().max()
+        assert bool(((got - want).abs() <= allowed).all())

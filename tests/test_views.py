@@ -1,5 +1,7 @@
 """Random chains of views, reads and writes give on the device what they give on the CPU."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -205,3 +207,48 @@ def test_set_shares_the_storage() -> None:
     b.set_(a.untyped_storage(), 1, (2, 2), (2, 1))
     b.add_(10)
     assert a.cpu().tolist() == [0.0, 11.0, 12.0, 13.0, 14.0, 5.0]
+
+
+SHARING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "_unsafe_view": lambda x: torch.ops.aten._unsafe_view(x, [2, 3]),
+    "unsafe_split": lambda x: torch.ops.aten.unsafe_split(x, 2)[0],
+    "unsafe_chunk": lambda x: x.unsafe_chunk(2)[0],
+    "reshape": lambda x: x.reshape(2, 3),
+    "reshape of a transpose": lambda x: x.view(2, 3).t().reshape(6),
+    "contiguous": lambda x: x.contiguous(),
+    "flatten": lambda x: x.view(2, 3).flatten(),
+    "lift_fresh": lambda x: torch.ops.aten.lift_fresh(x),
+    "to the same type": lambda x: x.to(torch.float32),
+    "positive": lambda x: +x,
+    "conj of a real tensor": lambda x: x.conj(),
+    "real of a real tensor": lambda x: x.real,
+    "dropout outside of training": lambda x: torch.dropout(x, 0.5, False),
+    "broadcast_tensors": lambda x: torch.broadcast_tensors(x, x)[0],
+    "diagonal": lambda x: x.view(2, 3).diagonal(),
+    "movedim": lambda x: x.view(2, 3).movedim(0, 1),
+    "view of another type": lambda x: x.view(torch.int32),
+    "padding that crops": lambda x: torch.nn.functional.pad(x, (0, -1)),
+    "pooling to the same size": lambda x: torch.nn.functional.adaptive_avg_pool1d(x[None], 6),
+    "cat of one": lambda x: torch.cat([x]),
+    "repeat once": lambda x: x.repeat(1),
+    "flip of nothing": lambda x: x.flip(()),
+    "sum over no dimension": lambda x: x.sum((0,), keepdim=True),
+    "einsum of one": lambda x: torch.einsum("i->i", x),
+}
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_results_share_memory_with_their_operand_where_the_cpu_s_do(name: str) -> None:
+    zeros = []
+    for device in ("cpu", "tpu"):
+        x = torch.arange(1, 7, dtype=torch.float32, device=device)
+        SHARING[name](x).zero_()
+        zeros.append((x == 0).tolist())
+    assert zeros[1] == zeros[0]
+
+
+def test_kron_writes_into_out() -> None:
+    a, b = torch.randn(3, 4), torch.randn(5, 2)
+    out = torch.empty(15, 8, device="tpu")
+    assert torch.kron(a.to("tpu"), b.to("tpu"), out=out) is out
+    torch.testing.assert_close(out.cpu(), torch.kron(a, b))

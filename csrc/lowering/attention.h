@@ -61,16 +61,17 @@ class Attention {
   struct TileGradients {
     Value query, key, value, scores;
   };
-  // `rows_sum`: sum over the width of grad_out * out. Gradients are of folded operands.
-  TileGradients tile_backward(const Tile& t, Value grad_out, Value logsumexp, Value rows_sum);
+  // `rows_sum`: sum over the width of grad_out * out; not needed for a tile that has all columns.
+  // Gradients are of folded operands.
+  TileGradients tile_backward(const Tile& t, Value grad_out, Value logsumexp,
+                              std::optional<Value> rows_sum);
   // Columns block `j` of the tile at row block `i` matter when j < column_blocks(i).
   Value column_blocks(Value row_block);
   Value first_row_block(Value column_block);
 
   Forward forward_plain(Value random_state);
   Forward forward_blockwise(Value random_state);
-  Backward backward_plain(Value grad_out, Value out, Value logsumexp, Value random_state,
-                          bool needs_bias);
+  Backward backward_plain(Value grad_out, Value logsumexp, Value random_state, bool needs_bias);
   Backward backward_blockwise(Value grad_out, Value out, Value logsumexp, Value random_state);
 
   Lowering& b;

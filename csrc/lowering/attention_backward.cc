@@ -11,7 +11,7 @@ namespace torch_tpu::lowering {
 //   dS^T Q
 // (Dao et al. 2022, appendix B.2).
 Attention::TileGradients Attention::tile_backward(const Tile& t, Value grad_out, Value logsumexp,
-                                                  Value rows_sum) {
+                                                  std::optional<Value> rows_sum) {
   Value s = scores(t);
   Value masked = b.compare(logsumexp, b.neg_inf(accumulate_, logsumexp.shape()), Compare::kEq);
   Value shift = b.select(masked, b.zeros_like(logsumexp), logsumexp);
@@ -23,7 +23,10 @@ Attention::TileGradients Attention::tile_backward(const Tile& t, Value grad_out,
     grad_weights = b.multiply(grad_weights, factor);
     dropped = b.multiply(weights, factor);
   }
-  Value grad_scores = b.multiply(weights, b.bsub(grad_weights, rows_sum));
+  // Over all columns, the same sum without the rounding of a half `out`.
+  const int64_t last[] = {3};
+  if (!rows_sum) rows_sum = b.sum(b.multiply(weights, grad_weights), last, true);
+  Value grad_scores = b.multiply(weights, b.bsub(grad_weights, *rows_sum));
   Value folded = fold(grad_scores);
   TileGradients g;
   g.query = unfold(b.mul_scalar(contract(folded, t.key, 3, 2), scale_));
@@ -40,13 +43,12 @@ Attention::Backward Attention::backward(Value grad_out, Value out, Value logsume
   out = b.convert(b.reshape(out, out_shape), accumulate_);
   logsumexp = b.convert(b.reshape(logsumexp, {batch_, heads_ * groups_, rows_, 1}), accumulate_);
   // The gradient of a bias is as large as the scores: blocks would save nothing.
-  return blockwise() && !needs_bias
-             ? backward_blockwise(grad_out, out, logsumexp, random_state)
-             : backward_plain(grad_out, out, logsumexp, random_state, needs_bias);
+  return blockwise() && !needs_bias ? backward_blockwise(grad_out, out, logsumexp, random_state)
+                                    : backward_plain(grad_out, logsumexp, random_state, needs_bias);
 }
 
-Attention::Backward Attention::backward_plain(Value grad_out, Value out, Value logsumexp,
-                                              Value random_state, bool needs_bias) {
+Attention::Backward Attention::backward_plain(Value grad_out, Value logsumexp, Value random_state,
+                                              bool needs_bias) {
   const int64_t last[] = {3};
   Tile t = whole(random_state);
   if (accumulate_ == DType::kF64) {
@@ -57,8 +59,7 @@ Attention::Backward Attention::backward_plain(Value grad_out, Value out, Value l
     Value shift = b.select(masked, b.zeros_like(top), top);
     logsumexp = b.add(shift, b.log(b.sum(b.exp(b.bsub(s, shift)), last, true)));
   }
-  Value rows_sum = b.sum(b.multiply(grad_out, out), last, true);
-  const TileGradients g = tile_backward(t, grad_out, logsumexp, rows_sum);
+  const TileGradients g = tile_backward(t, grad_out, logsumexp, std::nullopt);
   Backward result{b.convert(b.reshape(g.query, query_shape_), dtype_),
                   b.convert(b.reshape(g.key, key_shape_), dtype_),
                   b.convert(b.reshape(g.value, value_shape_), dtype_), std::nullopt};

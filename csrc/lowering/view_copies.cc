@@ -211,9 +211,9 @@ Value unfold_backward(Lowering& b, Value grad, IntList sizes, int64_t dim, int64
 }  // namespace
 
 void register_view_copies(OperatorTable& table) {
-  for (const char* name : {"alias_copy", "detach_copy", "view_copy", "_reshape_alias_copy",
-                           "squeeze_copy", "squeeze_copy.dim", "squeeze_copy.dims",
-                           "unsqueeze_copy", "lift_fresh_copy", "_unsafe_view"}) {
+  for (const char* name :
+       {"alias_copy", "detach_copy", "view_copy", "_reshape_alias_copy", "squeeze_copy",
+        "squeeze_copy.dim", "squeeze_copy.dims", "unsqueeze_copy", "lift_fresh_copy"}) {
     table.add(name, reshaped);
   }
   table.add("view_copy.dtype", view_dtype);
