@@ -13,6 +13,8 @@ namespace {
 
 at::Tensor to_meta(const at::Tensor& t) {
   if (!t.defined()) return t;
+  // Python numbers reach Python kernels as numbers, which only CPU tensors turn into.
+  if (t.is_cpu() && t.unsafeGetTensorImpl()->is_wrapped_number()) return t;
   // As large as the original's storage, so that views and overlap are judged as they are.
   at::Tensor m = at::detail::empty_strided_meta(t.sizes(), t.strides(), t.scalar_type());
   if (t.unsafeGetTensorImpl()->is_wrapped_number())

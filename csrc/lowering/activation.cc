@@ -50,6 +50,8 @@ Value softplus(Lowering& b, Value x, Operand beta, Operand threshold) {
 // x Phi(x) with the Gaussian distribution function, or Hendrycks and Gimpel's tanh approximation
 // (https://arxiv.org/abs/1606.08415).
 Value gelu(Lowering& b, Value x, std::string approximate) {
+  TT_CHECK(approximate == "none" || approximate == "tanh", kInvalidArgument,
+           "approximate argument must be either none or tanh.");
   Value half = b.mul_scalar(x, 0.5);
   if (approximate != "tanh") {
     return b.multiply(half,
