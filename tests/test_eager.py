@@ -232,6 +232,8 @@ def test_like_factories_go_to_the_device_they_are_given():
         assert x.new_zeros(4, device=device).device.type == device
         assert x.new_full((2,), 1.5, device=device).device.type == device
     assert torch.equal(torch.full_like(x, 3, device="cpu"), torch.full((3, 2), 3.0))
+    # Tensors that are looked at go there too.
+    assert torch.linspace(x[0, 0], 5, 3, device="cpu").tolist() == [1, 3, 5]
 
 
 def test_cpu_numbers_are_operands_of_python_meta_kernels_too():

@@ -99,8 +99,8 @@ void resolve_lazy_bits(const OpPlan& plan, torch::jit::Stack& stack) {
   }
 }
 
-// zeros_like, new_zeros and their kin look at the metadata of their tensors only: for a result on
-// another device, tensors there take the places of the arguments.
+// For a result on another device than the arguments', tensors there take their places. zeros_like,
+// new_zeros and their kin look at the metadata of `self` only.
 bool call_on_other_device(const OpPlan& plan, torch::jit::Stack& stack) {
   const size_t base = stack.size() - plan.args.size();
   const c10::IValue& asked = stack[base + static_cast<size_t>(plan.device_argument)];
@@ -119,7 +119,9 @@ bool call_on_other_device(const OpPlan& plan, torch::jit::Stack& stack) {
     c10::IValue& v = stack[base + i];
     if (!v.isTensor() || !v.toTensor().defined()) continue;
     const at::Tensor t = v.toTensor();
-    v = at::empty_strided(t.sizes(), t.strides(), t.options().device(device));
+    v = plan.op.schema().arguments()[i].name() == "self"
+            ? at::empty_strided(t.sizes(), t.strides(), t.options().device(device))
+            : t.to(device);
   }
   plan.op.callBoxed(&stack);
   return true;
