@@ -1,6 +1,9 @@
 """torch.compile on the device: one program per graph, the CPU's numbers."""
 
 import copy
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -108,3 +111,32 @@ def test_unknown_options_are_refused() -> None:
         torch.compile(lambda x: x + 1, backend="tpu", options={"no_such": 1})(
             torch.ones(1, device="tpu")
         )
+
+
+def test_torch_logs_shows_graphs_and_programs():
+    code = """
+import torch
+torch.compile(lambda x: torch.tanh(x) * 2, backend="tpu")(torch.ones(3, device="tpu")).cpu()
+"""
+    for setting, program in (("torch_tpu._compile", False), ("+torch_tpu._compile", True)):
+        child = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "TORCH_LOGS": setting},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert child.returncode == 0, child.stderr
+        assert "aten.tanh" in child.stderr
+        assert ("stablehlo.tanh" in child.stderr) == program
+
+
+def test_without_a_backend_graphs_of_the_cpu_go_to_inductor():
+    from torch._dynamo.utils import counters
+
+    counters.clear()
+    x = torch.linspace(-1, 1, 7)
+    y = torch.compile(lambda t: torch.sin(t) + 1)(x)
+    torch.testing.assert_close(y, torch.sin(x) + 1)
+    assert counters["inductor"]
+    assert not counters["tpu"]

@@ -14,7 +14,8 @@ import torch
 
 from torch_tpu import _C
 
-log = logging.getLogger("torch_tpu.compile")
+# TORCH_LOGS="torch_tpu._compile" shows the graphs, "+torch_tpu._compile" the programs too.
+log = logging.getLogger(__name__)
 
 _OPTIONS = frozenset({"name"})
 _numbers = itertools.count()
@@ -35,10 +36,18 @@ def _runner(gm: torch.fx.GraphModule, name: str) -> Callable[..., Any]:
     if log.isEnabledFor(logging.INFO):
         log.info("%s\n%s", name, gm.print_readable(print_output=False))
 
+    logged = 0
+
     def call(args: list[Any]) -> Any:
+        nonlocal logged
         inputs = list(args)
         args.clear()
-        return runner(*inputs)
+        outputs = runner(*inputs)
+        if log.isEnabledFor(logging.DEBUG):
+            for text in runner.programs[logged:]:
+                log.debug("%s as StableHLO\n%s", name, text)
+                logged += 1
+        return outputs
 
     call._boxed_call = True  # type: ignore[attr-defined]
     return call
