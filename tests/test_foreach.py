@@ -62,3 +62,15 @@ def test_in_place_forms_write_to_their_tensors():
     torch._foreach_lerp_(x, [t / 3 for t in x], 0.25)
     for a, e in zip(y, x, strict=True):
         torch.testing.assert_close(a.cpu(), e, rtol=2e-2, atol=1e-5)
+
+
+def test_versions_of_listed_tensors_move_on_when_the_call_succeeds_and_only_then():
+    xs = [torch.ones(2, device="tpu"), torch.ones(3, device="tpu")]
+    for _ in range(2):  # a miss, then a hit
+        before = [x._version for x in xs]
+        torch._foreach_add_(xs, 1)
+        assert [x._version for x in xs] == [v + 1 for v in before]
+    before = [x._version for x in xs]
+    with pytest.raises(RuntimeError):
+        torch._foreach_add_(xs, [torch.ones(2, device="tpu"), torch.ones(4, device="tpu")])
+    assert [x._version for x in xs] == before

@@ -250,9 +250,9 @@ std::vector<at::Tensor> Kernel::rule_results(const c10::OperatorHandle& op,
 void Kernel::call(const OpPlan& p, torch::jit::Stack& stack) {
   if (p.has_index_list) expand_indices(p, stack);
   if (p.device_argument >= 0 && call_on_other_device(p, stack)) return;
-  if (p.mutates_list) bump_listed_versions(p, stack);
   if (Trace* trace = Trace::active()) [[unlikely]] {
     resolve_lazy_bits(p, stack);
+    if (p.mutates_list) bump_listed_versions(p, stack);
     trace->record(p, stack);
     return;
   }
@@ -273,6 +273,7 @@ void Kernel::call(const OpPlan& p, torch::jit::Stack& stack) {
   results.clear();
   run(*entry, scratch, results);
   scratch.clear();
+  if (p.mutates_list) bump_listed_versions(p, stack);
   push_returns(*entry, p, results, stack);
   results.clear();
 }
@@ -296,6 +297,7 @@ void Kernel::miss(const OpPlan& p, Call call, torch::jit::Stack& stack) {
   std::vector<at::Tensor> results;
   run(*entry, call, results);
   call.clear();
+  if (p.mutates_list) bump_listed_versions(p, stack);
   push_returns(*entry, p, results, stack);
 }
 
