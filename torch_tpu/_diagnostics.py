@@ -35,7 +35,7 @@ def _get_cache_stats() -> PerfStats:
     return PerfStats(
         num_cache_reqs=stats["requests"],
         num_cache_hits=stats["hits"],
-        num_compilations=stats["compilations"],
+        num_compilations=_C._cache_stats()["programs"]["compilations"],
         num_programs=stats["programs"],
         num_cached_calls=stats["cached_calls"],
         compilation_seconds=stats["seconds"],

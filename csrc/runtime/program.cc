@@ -24,6 +24,8 @@
 namespace torch_tpu::runtime {
 namespace {
 
+using Overrides = std::map<std::string, pjrt::OptionValue>;
+
 struct State {
   std::mutex mutex;
   std::unordered_map<std::string, ProgramRef> programs;  // by options and text
@@ -41,7 +43,7 @@ State& state() {
 
 // PyTorch's numerics on XLA's CPU compiler, see docs/numerics: NaN survives min and max, and
 // bfloat16 rounds after each operation.
-std::map<std::string, pjrt::OptionValue> overrides_for(const CompileRequest& request) {
+Overrides overrides_for(const CompileRequest& request) {
   std::map<std::string, pjrt::OptionValue> o;
   o["xla_allow_excess_precision"] = allow_excess_precision();
   if (Runtime::get().capabilities().is_cpu) {
@@ -49,7 +51,6 @@ std::map<std::string, pjrt::OptionValue> overrides_for(const CompileRequest& req
     if (request.effort == Effort::kEager) o["xla_backend_optimization_level"] = int64_t{1};
     if (request.observable_extremum) o["xla_cpu_experimental_ynn_fusion_type"] = std::string();
   }
-  for (const std::string& name : state().unknown_options) o.erase(name);
   return o;
 }
 
@@ -98,48 +99,64 @@ void delay_for_tests() {
       std::chrono::milliseconds(std::uniform_int_distribution<int64_t>(0, limit)(generator)));
 }
 
-pjrt::LoadedExecutable compile_now(const CompileRequest& request,
-                                   std::map<std::string, pjrt::OptionValue>& overrides) {
-  State& s = state();
-  delay_for_tests();
-  if (request.name == env<EnvVar::kTestFailCompile>())
-    fail(ErrorKind::kInternal, request.name, ": made to fail by TORCH_TPU_TEST_FAIL_COMPILE");
-  const pjrt::Client& client = Runtime::get().client();
+std::string serialize(const Overrides& overrides) {
   pjrt::CompileOptions options;
   options.portable = true;
   options.overrides = overrides;
+  return options.serialize();
+}
+
+// f(overrides without those that the plugin doesn't know), which it tells by refusing them.
+template <typename F>
+auto with_known_options(Overrides overrides, F&& f) {
+  State& s = state();
   for (;;) {
-    const std::string serialized = options.serialize();
+    {
+      std::lock_guard lock(s.mutex);
+      for (const std::string& name : s.unknown_options) overrides.erase(name);
+    }
     try {
-      auto [executable, source] = cache::process_cache().load_or_compile<pjrt::LoadedExecutable>(
-          compiler_fingerprint().program_key(request.text, serialized), request.name,
-          [&](std::string_view payload) { return client.deserialize(payload, serialized); },
-          [&] {
-            const auto start = std::chrono::steady_clock::now();
-            pjrt::LoadedExecutable compiled = client.compile(request.text, serialized);
-            const double seconds =
-                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-            TT_LOG(kInfo, "compiled ", request.name, " in ", seconds * 1e3, " ms");
-            std::lock_guard lock(s.mutex);
-            s.stats.seconds += seconds;
-            return compiled;
-          },
-          [](const pjrt::LoadedExecutable& compiled) { return compiled.serialize(); });
-      TT_LOG(kDebug, request.name, ": ", cache::source_name(source));
-      return std::move(executable);
-    } catch (const cache::CompilingForbidden&) {
-      throw;
+      return f(overrides);
     } catch (const Error& error) {
       const std::string name = unknown_option(error.what());
-      if (name.empty() || options.overrides.erase(name) == 0) {
-        TT_LOG(kDebug, "program that failed to compile:\n", request.text);
-        throw error.with_context(request.name);
-      }
+      if (name.empty() || !overrides.contains(name)) throw;
       TT_LOG(kInfo, "the plugin does not know the option ", name);
       std::lock_guard lock(s.mutex);
       s.unknown_options.insert(name);
     }
   }
+}
+
+pjrt::LoadedExecutable compile_now(const CompileRequest& request, const Overrides& overrides) {
+  delay_for_tests();
+  if (request.name == env<EnvVar::kTestFailCompile>())
+    fail(ErrorKind::kInternal, "made to fail by TORCH_TPU_TEST_FAIL_COMPILE");
+  const pjrt::Client& client = Runtime::get().client();
+  // The key takes the options that are wanted, so that it is the same before and after the plugin
+  // has refused one.
+  auto [executable, source] = cache::process_cache().load_or_compile<pjrt::LoadedExecutable>(
+      compiler_fingerprint().program_key(request.text, serialize(overrides)), request.name,
+      [&](std::string_view payload) {
+        return with_known_options(overrides, [&](const Overrides& known) {
+          return client.deserialize(payload, serialize(known));
+        });
+      },
+      [&] {
+        const auto start = std::chrono::steady_clock::now();
+        pjrt::LoadedExecutable compiled = with_known_options(
+            overrides,
+            [&](const Overrides& known) { return client.compile(request.text, serialize(known)); });
+        const double seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        TT_LOG(kInfo, "compiled ", request.name, " in ", seconds * 1e3, " ms");
+        State& s = state();
+        std::lock_guard lock(s.mutex);
+        s.stats.seconds += seconds;
+        return compiled;
+      },
+      [](const pjrt::LoadedExecutable& compiled) { return compiled.serialize(); });
+  TT_LOG(kDebug, request.name, ": ", cache::source_name(source));
+  return std::move(executable);
 }
 
 // Warns of options without effect; not worth failing for.
@@ -160,22 +177,12 @@ void probe_numerics() {
 
 std::vector<std::string> ineffective_numerics_options(bool with_options) {
   const Runtime& runtime = Runtime::get();
-  std::map<std::string, pjrt::OptionValue> overrides;
-  if (with_options) {
-    std::lock_guard lock(state().mutex);
-    CompileRequest request;
-    request.observable_extremum = true;
-    overrides = overrides_for(request);
-  }
-  for (;;) {
-    try {
-      return ineffective_options(runtime.client(), runtime.client().devices()[0].raw(), overrides);
-    } catch (const Error& error) {
-      if (const std::string name = unknown_option(error.what());
-          name.empty() || overrides.erase(name) == 0)
-        throw;
-    }
-  }
+  CompileRequest request;
+  request.observable_extremum = true;
+  return with_known_options(
+      with_options ? overrides_for(request) : Overrides(), [&](const Overrides& known) {
+        return ineffective_options(runtime.client(), runtime.client().devices()[0].raw(), known);
+      });
 }
 
 Program::Program(CompileRequest request, std::map<std::string, pjrt::OptionValue> overrides)
@@ -192,7 +199,8 @@ std::optional<Error> Program::compile_if_waiting() const noexcept {
     forbidden = error;
     result = State::kWaiting;  // may be asked for again
   } catch (const Error& error) {
-    error_ = error;
+    TT_LOG(kDebug, "program that failed to compile:\n", request_.text);
+    error_ = error.with_context(request_.name);
     result = State::kFailed;
   } catch (const std::exception& error) {
     error_ = Error(ErrorKind::kInternal, error.what());

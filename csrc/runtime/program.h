@@ -48,7 +48,7 @@ class Program {
   void finish() const;
 
   CompileRequest request_;
-  mutable std::map<std::string, pjrt::OptionValue> overrides_;
+  std::map<std::string, pjrt::OptionValue> overrides_;
   mutable std::atomic<State> state_{State::kWaiting};
   mutable pjrt::LoadedExecutable executable_;
   mutable std::optional<Error> error_;
