@@ -25,6 +25,14 @@ const std::set<std::string_view>& fillers() {
   return names;
 }
 
+// Operators whose results are dense, and typed and checked by their rules: the meta kernel, a
+// Python function that imports SymPy (a second), has nothing to add.
+const std::set<std::string_view>& typed_by_rule() {
+  static const std::set<std::string_view> names = {"aten::native_layer_norm",
+                                                   "aten::native_layer_norm_backward"};
+  return names;
+}
+
 // In-place operators whose functional form is not the name without the underscore.
 std::string_view functional_name(std::string_view name) {
   if (name == "aten::normal_") return "aten::normal_functional";
@@ -161,6 +169,7 @@ OpPlan::OpPlan(const c10::OperatorHandle& handle)
     rule = table.find(table_name(functional->operator_name()));
     rule_schema = &functional->schema();
   }
+  has_meta = rule == nullptr || !typed_by_rule().contains(name);
   num_rule_args = rule_schema->arguments().size();
   const std::string short_name = table_name({schema.name(), ""});
   const bool hidden = hidden_mutations().contains(short_name);

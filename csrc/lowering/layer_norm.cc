@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "lowering/normalisation.h"
@@ -28,9 +29,29 @@ Value plus(Lowering& b, Value x, const std::optional<Value>& bias) {
 }
 
 // Ba, Kiros and Hinton, "Layer normalization" (2016).
+// ATen's checks: there is no meta kernel to make them.
+void check_normalized_shape(Value x, const IntList& normalized, const std::optional<Value>& weight,
+                            const std::optional<Value>& bias) {
+  const Shape shape(normalized.begin(), normalized.end());
+  TT_CHECK(!shape.empty(), kInvalidArgument,
+           "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+           "element, but got normalized_shape = []");
+  for (const auto& [parameter, name] : {std::pair(&weight, "weight"), std::pair(&bias, "bias")}) {
+    TT_CHECK(!*parameter || (*parameter)->shape() == shape, kInvalidArgument, "Expected ", name,
+             " to be of same shape as normalized_shape, but got ", name, " of shape ",
+             to_string((*parameter)->shape()), " and normalized_shape = ", to_string(shape));
+  }
+  const Shape& sizes = x.shape();
+  TT_CHECK(sizes.size() >= shape.size() && std::equal(shape.rbegin(), shape.rend(), sizes.rbegin()),
+           kInvalidArgument, "Given normalized_shape=", to_string(shape),
+           ", expected input with the same last dimensions, but got input of size ",
+           to_string(sizes));
+}
+
 std::tuple<Value, Value, Value> native_layer_norm(Lowering& b, Value x, IntList normalized_shape,
                                                   std::optional<Value> weight,
                                                   std::optional<Value> bias, double eps) {
+  check_normalized_shape(x, normalized_shape, weight, bias);
   const Moments m = moments(b, x, normalised_dims(x, normalized_shape), true);
   Value rstd = inverse_std(b, m.variance, eps);
   Value out = b.bmul(b.bsub(x, m.mean), rstd);
