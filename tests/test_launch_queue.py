@@ -163,7 +163,7 @@ except RuntimeError as error:
     assert "at once True" in child.stdout, child.stdout + child.stderr[-2000:]
 
 
-def test_the_queue_is_bounded() -> None:
+def test_more_launches_than_the_queue_holds_run_all() -> None:
     x = torch.ones(64, 64, device="tpu")
     for _ in range(10_000):
         x = x @ x * 0.01

@@ -424,8 +424,26 @@ void run(const Entry& entry, Call& call, std::vector<at::Tensor>& results) {
   }
 }
 
+namespace {
+
+// Autograd's kernels bump the versions of tensors written in place, but not of those in lists.
+void bump_listed_versions(const OpPlan& plan, const torch::jit::Stack& stack) {
+  const c10::IValue* args = stack.data() + (stack.size() - plan.args.size());
+  for (size_t i = 0; i < plan.args.size(); ++i) {
+    if (!plan.args[i].mutated || plan.args[i].kind != ArgKind::kTensorList || plan.args[i].is_out)
+      continue;
+    for (const c10::IValue& item : args[i].toListRef()) {
+      const at::Tensor& t = item.toTensor();
+      if (t.defined() && !t.is_inference()) t.unsafeGetTensorImpl()->bump_version();
+    }
+  }
+}
+
+}  // namespace
+
 void push_returns(const Entry& entry, const OpPlan& plan, std::vector<at::Tensor>& results,
                   torch::jit::Stack& stack) {
+  if (plan.mutates_list) bump_listed_versions(plan, stack);
   const size_t num_args = plan.args.size();
   if (entry.returns.size() == 1 && entry.returns[0].alias < 0 && !entry.returns[0].is_list &&
       !entry.returns[0].is_constant) {

@@ -16,19 +16,6 @@
 namespace torch_tpu::eager {
 namespace {
 
-// Autograd's kernels bump the versions of tensors written in place, but not of those in lists.
-void bump_listed_versions(const OpPlan& plan, const torch::jit::Stack& stack) {
-  const c10::IValue* args = stack.data() + (stack.size() - plan.args.size());
-  for (size_t i = 0; i < plan.args.size(); ++i) {
-    if (!plan.args[i].mutated || plan.args[i].kind != ArgKind::kTensorList || plan.args[i].is_out)
-      continue;
-    for (const c10::IValue& item : args[i].toListRef()) {
-      const at::Tensor& t = item.toTensor();
-      if (t.defined() && !t.is_inference()) t.unsafeGetTensorImpl()->bump_version();
-    }
-  }
-}
-
 std::atomic<int64_t> cached_calls{0};
 
 // Index lists may hold masks and CPU tensors: masks become the positions of their true elements.
@@ -252,7 +239,6 @@ void Kernel::call(const OpPlan& p, torch::jit::Stack& stack) {
   if (p.device_argument >= 0 && call_on_other_device(p, stack)) return;
   if (Trace* trace = Trace::active()) [[unlikely]] {
     resolve_lazy_bits(p, stack);
-    if (p.mutates_list) bump_listed_versions(p, stack);
     trace->record(p, stack);
     return;
   }
@@ -273,7 +259,6 @@ void Kernel::call(const OpPlan& p, torch::jit::Stack& stack) {
   results.clear();
   run(*entry, scratch, results);
   scratch.clear();
-  if (p.mutates_list) bump_listed_versions(p, stack);
   push_returns(*entry, p, results, stack);
   results.clear();
 }
@@ -297,7 +282,6 @@ void Kernel::miss(const OpPlan& p, Call call, torch::jit::Stack& stack) {
   std::vector<at::Tensor> results;
   run(*entry, call, results);
   call.clear();
-  if (p.mutates_list) bump_listed_versions(p, stack);
   push_returns(*entry, p, results, stack);
 }
 

@@ -94,46 +94,52 @@ void LaunchQueue::run_front() {
   const uint64_t index = head_.load(std::memory_order_relaxed);
   Launch& launch = slots_[index & (kCapacity - 1)];
   reserved_.fetch_sub(launch.reserved, std::memory_order_relaxed);
-  if (launch.program) {
-    execute(launch);
-  } else if (launch.action) {
-    launch.action();
+  try {
+    if (launch.program) {
+      execute(launch);
+    } else if (launch.action) {
+      launch.action();
+    }
+  } catch (const Error& error) {
+    fail_outputs(launch, error);
+  } catch (const std::exception& error) {
+    fail_outputs(launch, Error(ErrorKind::kInternal, error.what()));
   }
   launch.clear();
   head_.store(index + 1, std::memory_order_release);
 }
 
 void LaunchQueue::execute(Launch& launch) {
-  try {
-    raw_inputs_.clear();
-    for (const BufferRef& input : launch.inputs) {
-      input->throw_if_failed();
-      raw_inputs_.push_back(input->raw());
-    }
-    const pjrt::LoadedExecutable& executable = launch.program->executable();
-    // Whatever else holds the old value still needs it.
-    shared_.clear();
-    for (const uint32_t i : launch.donations) {
-      if (launch.inputs[i].use_count() > 1) shared_.push_back(i);
-    }
-    std::atomic_thread_fence(std::memory_order_acquire);
-    raw_outputs_.resize(launch.outputs.size());
-    executable.execute(raw_inputs_.data(), raw_inputs_.size(), raw_outputs_.data(), device_.raw(),
-                       shared_);
-    for (const uint32_t i : launch.donations) {
-      if (std::find(shared_.begin(), shared_.end(), static_cast<int64_t>(i)) == shared_.end())
-        launch.inputs[i]->donated();
-    }
-    for (size_t i = 0; i < launch.outputs.size(); ++i)
-      launch.outputs[i]->fulfil(pjrt::Buffer(executable.api(), raw_outputs_[i]));
-  } catch (const Error& error) {
-    bool inherited = false;
-    for (const BufferRef& input : launch.inputs) inherited |= input->failed();
-    const Error named =
-        inherited || launch.origin == nullptr ? error : error.with_context(*launch.origin);
-    for (const BufferRef& output : launch.outputs) {
-      if (!output->launched()) output->fail(named);
-    }
+  raw_inputs_.clear();
+  for (const BufferRef& input : launch.inputs) {
+    input->throw_if_failed();
+    raw_inputs_.push_back(input->raw());
+  }
+  const pjrt::LoadedExecutable& executable = launch.program->executable();
+  // Whatever else holds the old value still needs it.
+  shared_.clear();
+  std::erase_if(launch.donations, [&](uint32_t i) {
+    const bool shared = launch.inputs[i].use_count() > 1;
+    if (shared) shared_.push_back(i);
+    return shared;
+  });
+  std::atomic_thread_fence(std::memory_order_acquire);
+  raw_outputs_.resize(launch.outputs.size());
+  executable.execute(raw_inputs_.data(), raw_inputs_.size(), raw_outputs_.data(), device_.raw(),
+                     shared_);
+  for (const uint32_t i : launch.donations) launch.inputs[i]->donated();
+  for (size_t i = 0; i < launch.outputs.size(); ++i)
+    launch.outputs[i]->fulfil(pjrt::Buffer(executable.api(), raw_outputs_[i]));
+}
+
+// An error that comes from an input has its call's name already.
+void LaunchQueue::fail_outputs(Launch& launch, const Error& error) {
+  const bool inherited =
+      std::ranges::any_of(launch.inputs, [](const BufferRef& input) { return input->failed(); });
+  const Error named =
+      inherited || launch.origin == nullptr ? error : error.with_context(*launch.origin);
+  for (const BufferRef& output : launch.outputs) {
+    if (!output->launched()) output->fail(named);
   }
 }
 

@@ -77,6 +77,7 @@ class LaunchQueue {
   void publish(Launch& launch, uint64_t index);
   void run_front();
   void execute(Launch& launch);
+  static void fail_outputs(Launch& launch, const Error& error);
   void thread_main();
   void wake();
 

@@ -41,7 +41,7 @@ State& state() {
   return *s;
 }
 
-// PyTorch's numerics on XLA's CPU compiler, see docs/numerics: NaN survives min and max, and
+// PyTorch's numerics on XLA's CPU compiler, see docs/architecture.md: NaN survives min and max, and
 // bfloat16 rounds after each operation.
 Overrides overrides_for(const CompileRequest& request) {
   std::map<std::string, pjrt::OptionValue> o;

@@ -27,7 +27,7 @@ struct CompileRequest {
 // A program, compiled or waiting for the compiler, loaded for any one device of the process.
 class Program {
  public:
-  // `options` are the serialised compile options that belong to the request.
+  // `overrides` are the compile options that the request asks for.
   Program(CompileRequest request, std::map<std::string, pjrt::OptionValue> overrides);
   // Waits for the compiler, or compiles here where no other thread has begun. Throws Error of the
   // plugin's kind with the name of the program, the same at each call.
