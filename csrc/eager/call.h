@@ -92,8 +92,8 @@ void gather(const OpPlan& plan, const c10::IValue* args, Call& call);
 // Queues a cached program on the call's buffers, which it takes; gives the new tensors and writes
 // the mutated cells. Their values are still to come.
 void run(const Entry& entry, Call& call, std::vector<at::Tensor>& results);
-// Replaces the arguments on the stack by the returns; versions of tensors written through lists move
-// on.
+// Replaces the arguments on the stack by the returns. Versions of tensors written through lists
+// move on.
 void push_returns(const Entry& entry, const OpPlan& plan, std::vector<at::Tensor>& results,
                   torch::jit::Stack& stack);
 
